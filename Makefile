@@ -1,0 +1,45 @@
+# Two commands for everybody: `make test` and `make demo`. Each makes its own environment.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO_VENV := .venv-demo
+PIP_QUIET := --quiet --disable-pip-version-check
+
+.PHONY: test demo lint format types imports pytest clean
+
+test: lint types imports pytest
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install $(PIP_QUIET) --upgrade pip
+	$(BIN)/python -m pip install $(PIP_QUIET) --editable '.[dev,train]'
+	touch $@
+
+$(DEMO_VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(DEMO_VENV)
+	$(DEMO_VENV)/bin/python -m pip install $(PIP_QUIET) --upgrade pip
+	$(DEMO_VENV)/bin/python -m pip install $(PIP_QUIET) --editable .
+	touch $@
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.installed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(VENV)/.installed
+	$(BIN)/mypy
+
+imports: $(VENV)/.installed
+	$(BIN)/lint-imports
+
+pytest: $(VENV)/.installed
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+demo: $(DEMO_VENV)/.installed
+	$(DEMO_VENV)/bin/flame demo --out demo-output
+
+clean:
+	rm -rf $(VENV) $(DEMO_VENV) demo-output .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
