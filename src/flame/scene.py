@@ -27,7 +27,7 @@ class GeoGrid:
 
     Attributes:
         crs: Coordinate reference system as an EPSG code or WKT; set together with `affine`.
-        affine: (a, b, c, d, e, f) with x = a col + b row + c and y = d col + e row + f, pixel corners, as rasterio has it.
+        affine: (a, b, c, d, e, f), x = a col + b row + c and y = d col + e row + f at pixel corners, as in rasterio.
         latitude_deg: Latitude of each pixel centre; set together with `longitude_deg`.
         longitude_deg: Longitude of each pixel centre.
     """
@@ -47,10 +47,9 @@ class GeoGrid:
         if on_map == by_pixel:
             raise SceneError("a GeoGrid is either CRS and affine, or latitude and longitude arrays")
         if self.latitude_deg is not None and self.longitude_deg is not None:
-            if self.latitude_deg.shape != self.longitude_deg.shape:
-                raise SceneError(
-                    f"latitude has shape {self.latitude_deg.shape}, longitude {self.longitude_deg.shape}; expected one"
-                )
+            lat, lon = self.latitude_deg.shape, self.longitude_deg.shape
+            if lat != lon:
+                raise SceneError(f"latitude has shape {lat} and longitude {lon}; expected one shape")
 
     @property
     def shape(self) -> tuple[int, int] | None:

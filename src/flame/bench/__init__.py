@@ -1,1 +1,1 @@
-"""..."""
+"""The paper's tables and figures, the limit and the calibration, as runnable experiments."""

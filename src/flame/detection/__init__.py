@@ -1,1 +1,1 @@
-"""..."""
+"""Decision rule, morphology, tiling, plume objects and metrics. NumPy only."""

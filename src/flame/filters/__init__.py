@@ -1,1 +1,1 @@
-"""..."""
+"""Classical methane filters in NumPy, one method a file."""

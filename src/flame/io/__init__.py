@@ -1,1 +1,1 @@
-"""..."""
+"""Files to scenes: one reader a format, a registry picks."""

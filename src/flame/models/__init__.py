@@ -1,1 +1,1 @@
-"""..."""
+"""Torch models: spectral layers, backbones, heads, FLAME, export."""

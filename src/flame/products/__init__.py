@@ -1,1 +1,1 @@
-"""..."""
+"""What people look at: GeoTIFF, GeoJSON, figures, reports."""

@@ -1,1 +1,1 @@
-"""..."""
+"""Surfaces, plumes and sensors: labelled scenes with the truth beside them."""

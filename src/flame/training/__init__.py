@@ -1,1 +1,1 @@
-"""..."""
+"""Torch training: tiles, augmentation, losses, curriculum, loop, checkpoints."""

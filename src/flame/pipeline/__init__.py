@@ -1,0 +1,1 @@
+"""Where rooms meet: scene files to detections to products, simulated scenes to data sets."""
