@@ -150,12 +150,13 @@ class Scene:
         )
 
     def methane(self) -> Scene:
-        """The same scene with only the bands of the methane window, 2122 to 2488 nm."""
+        """The same scene with only the bands of the methane window."""
         which = self.bands.within(*METHANE_WINDOW_NM)
         if which.sum() < 3:
             where = self.acquisition.source or "scene"
             raise SceneError(
-                f"{where}: only {int(which.sum())} bands between 2122 and 2488 nm, methane needs at least 3; "
+                f"{where}: only {int(which.sum())} bands between {METHANE_WINDOW_NM[0]:.0f} and "
+                f"{METHANE_WINDOW_NM[1]:.0f} nm, methane needs at least 3; "
                 f"it has {self.bands.describe()}"
             )
         return self.select_bands(which)

@@ -1,7 +1,72 @@
-"""`flame spectrum`: the unit absorption spectrum for a sensor."""
+"""`flame spectrum`: the unit absorption spectrum for a sensor or for a file's bands."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
 
-def run() -> None:
-    """Placeholder body, replaced below."""
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from flame.errors import FlameError
+from flame.physics import SENSORS, BandSet, methane_table, sensor, unit_absorption
+
+_ROWS_SHOWN = 24
+
+
+def _bands(sensor_name: str | None, file: Path | None, everything: bool) -> tuple[BandSet, str]:
+    if (sensor_name is None) == (file is None):
+        raise FlameError(f"give either --sensor NAME ({', '.join(SENSORS)}) or --file SCENE, and not both")
+    if sensor_name is not None:
+        chosen = sensor(sensor_name)
+        bands, title = chosen.bands, chosen.title
+    else:
+        from flame.io import read_scene
+
+        assert file is not None
+        bands, title = read_scene(file).bands, file.name
+    if not everything:
+        return bands.methane(), title
+    table = methane_table()
+    return bands.select(bands.within(float(table.wavelength_nm[0]), float(table.wavelength_nm[-1]))), title
+
+
+def run(
+    sensor_name: Annotated[
+        str | None, typer.Option("--sensor", help=f"Nominal bands of a sensor: {', '.join(SENSORS)}.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option(help="Take the bands of this scene instead.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write centre, FWHM and s of each band to this CSV file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the absorption figure into this PNG file.")] = None,
+    everything: Annotated[
+        bool, typer.Option("--all-bands", help="All bands from 1400 to 2500 nm, not only the methane window.")
+    ] = False,
+) -> None:
+    """Print the unit methane absorption spectrum of a sensor's bands, per 100,000 ppm m."""
+    bands, title = _bands(sensor_name, file, everything)
+    spectrum = unit_absorption(bands)
+    console = Console()
+    table = Table(title=f"{title}: {bands.describe()}", title_justify="left")
+    for heading in ("centre (nm)", "FWHM (nm)", "s (per 1e5 ppm m)"):
+        table.add_column(heading, justify="right")
+    step = max(1, -(-len(bands) // _ROWS_SHOWN))
+    for at in range(0, len(bands), step):
+        table.add_row(f"{bands.centres_nm[at]:.2f}", f"{bands.fwhm_nm[at]:.2f}", f"{spectrum[at]:.4f}")
+    console.print(table)
+    strongest = int(np.argmin(spectrum))
+    shown = "all bands" if step == 1 else f"every {step}. band"
+    console.print(f"({shown} shown) strongest: {spectrum[strongest]:.3f} at {bands.centres_nm[strongest]:.1f} nm")
+    if csv is not None:
+        columns = np.column_stack([bands.centres_nm, bands.fwhm_nm, spectrum])
+        partial = csv.with_name(csv.name + ".part")
+        np.savetxt(partial, columns, fmt=("%.4f", "%.4f", "%.8f"), delimiter=",", comments="",
+                   header="centre_nm,fwhm_nm,unit_absorption_per_1e5_ppm_m")  # fmt: skip
+        partial.replace(csv)
+        console.print(f"wrote {csv}")
+    if plot is not None:
+        from flame.products.spectrum_figure import plot_absorption
+
+        plot_absorption(bands, spectrum, title, plot)
+        console.print(f"wrote {plot}")

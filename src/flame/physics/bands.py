@@ -11,8 +11,11 @@ from flame.errors import FlameError
 
 __all__ = ["METHANE_WINDOW_NM", "BandError", "BandMismatchError", "BandSet"]
 
-METHANE_WINDOW_NM = (2122.0, 2488.0)
-"""The SWIR window of the paper: 72 bands of AVIRIS-NG between these wavelengths."""
+METHANE_WINDOW_NM = (2122.0, 2484.0)
+"""Centres of the bands used for methane: the paper's 72 bands of AVIRIS-NG, 2124 to 2480 nm.
+
+The paper writes 2122-2488 nm for what these 72 bands cover; a band centred at 2485 nm would be a 73rd.
+"""
 
 
 class BandError(FlameError):
@@ -108,7 +111,7 @@ class BandSet:
         return int(np.argmin(np.abs(self.centres_nm - wavelength_nm)))
 
     def methane(self) -> BandSet:
-        """The bands inside the methane window of the paper, 2122 to 2488 nm."""
+        """The bands inside the methane window."""
         return self.select(self.within(*METHANE_WINDOW_NM))
 
     def describe(self) -> str:
