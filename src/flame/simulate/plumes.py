@@ -1,0 +1,175 @@
+"""Methane plumes that conserve mass: emission rate and wind in, column enhancement in ppm m out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float32
+
+from flame.errors import FlameError
+from flame.physics import kg_per_m2_from_ppm_m
+from flame.simulate.plume_puffs import Puffs, carry, make_eddies, splat
+from flame.tile import PlumeSource
+
+__all__ = ["PlumeField", "PlumeSettings", "draw_plumes", "plume_column"]
+
+_SECONDS_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class PlumeSettings:
+    """Distributions from which sources, wind and turbulence of a tile are drawn.
+
+    Attributes:
+        source_shares: Probability of 0, 1, 2, ... sources in a tile; sums to one.
+        emission_median_kg_h: Median of the log-normal emission rate of a source.
+        emission_log_sigma: Standard deviation of the natural logarithm of the emission rate.
+        emission_range_kg_h: Smallest and largest emission rate; draws outside are drawn again.
+        wind_mean_m_s: Mean of the Weibull-distributed (shape 2) wind speed.
+        wind_range_m_s: Smallest and largest wind speed; draws outside are clipped.
+        intensity_range: Turbulent speed over wind speed: 0.06 (stable air) to 0.35 (convective, light wind).
+        growth_range: Growth of a puff's standard deviation per metre of travel.
+        outer_scale_range_m: Wavelength of the largest eddies; large ones make the plume meander.
+        divergent_range: Share of eddy energy that gathers and parts the column.
+        source_sigma_range_m: Size of the release: a vent, a tank, a pit.
+        peak_ppm_m: A source is made wide enough that the mean column across it stays below this.
+        burst_share: Share of sources that started or stopped recently, so that the plume has a front or a tail.
+        margin: How far outside the tile a source may lie, as a share of the tile's size.
+        tracers: Number of puffs that make one plume.
+    """
+
+    source_shares: tuple[float, ...] = (0.5, 0.38, 0.09, 0.03)
+    emission_median_kg_h: float = 120.0
+    emission_log_sigma: float = 1.2
+    emission_range_kg_h: tuple[float, float] = (10.0, 20_000.0)
+    wind_mean_m_s: float = 3.5
+    wind_range_m_s: tuple[float, float] = (0.8, 10.0)
+    intensity_range: tuple[float, float] = (0.06, 0.35)
+    growth_range: tuple[float, float] = (0.02, 0.06)
+    outer_scale_range_m: tuple[float, float] = (80.0, 800.0)
+    divergent_range: tuple[float, float] = (0.1, 0.4)
+    source_sigma_range_m: tuple[float, float] = (1.0, 5.0)
+    peak_ppm_m: float = 12_000.0
+    burst_share: float = 0.15
+    margin: float = 0.05
+    tracers: int = 3000
+
+    def __post_init__(self) -> None:
+        if not self.source_shares or min(self.source_shares) < 0 or not np.isclose(sum(self.source_shares), 1.0):
+            raise FlameError(f"source_shares must be probabilities that sum to one, got {self.source_shares}")
+        for name in ("emission_range_kg_h", "wind_range_m_s"):
+            low, high = getattr(self, name)
+            if not 0 < low <= high:
+                raise FlameError(f"{name} must be positive and increasing, got {low} to {high}")
+
+
+@dataclass(frozen=True, eq=False)
+class PlumeField:
+    """What was drawn for one tile.
+
+    Attributes:
+        column_ppm_m: Vertical methane column above background.
+        sources: The sources behind it; several share one wind.
+    """
+
+    column_ppm_m: Float32[np.ndarray, "row col"]
+    sources: tuple[PlumeSource, ...]
+
+
+def _between(rng: np.random.Generator, bounds: tuple[float, float]) -> float:
+    return float(rng.uniform(*bounds))
+
+
+def _draw_emission(rng: np.random.Generator, settings: PlumeSettings) -> float:
+    low, high = settings.emission_range_kg_h
+    for _ in range(1000):
+        rate = settings.emission_median_kg_h * float(np.exp(settings.emission_log_sigma * rng.standard_normal()))
+        if low <= rate <= high:
+            return rate
+    raise FlameError(
+        f"no emission rate between {low:g} and {high:g} kg/h in 1000 draws around "
+        f"{settings.emission_median_kg_h:g}; widen emission_range_kg_h"
+    )
+
+
+def _draw_ages(
+    rng: np.random.Generator, length_m: float, wind_m_s: float, settings: PlumeSettings
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ages of the tracers and the release time each stands for, denser near the source where puffs are small."""
+    count = settings.tracers
+    even = (np.arange(count) + rng.uniform(size=count)) / count
+    power = 1.5
+    age_s = length_m / wind_m_s * even**power
+    share_s = length_m / wind_m_s * power * even ** (power - 1) / count
+    share_s *= length_m / wind_m_s / share_s.sum()
+    if rng.uniform() < settings.burst_share:
+        start, stop = np.sort(rng.uniform(0.0, 1.0, 2)) * length_m / wind_m_s
+        inside = (age_s < stop) if rng.uniform() < 0.5 else (age_s > start)
+        share_s = share_s * inside
+    return age_s, share_s
+
+
+def plume_column(
+    rng: np.random.Generator, shape: tuple[int, int], pixel_m: float, source: PlumeSource, settings: PlumeSettings
+) -> Float32[np.ndarray, "row col"]:
+    """Column of one plume, in ppm m, whose mean cross-wind integral times the wind is the emission rate.
+
+    Args:
+        rng: Source of randomness, for stability and turbulence.
+        shape: Rows and columns of the tile.
+        pixel_m: Pixel size.
+        source: Where, how much, and in which wind.
+        settings: Distributions of the rest.
+    """
+    wind_m_s = source.wind_m_s
+    # Far enough to leave the tile from anywhere in it, and a little beyond, since eddies may carry puffs back.
+    length_m = 1.3 * pixel_m * float(np.hypot(*shape))
+    intensity = _between(rng, settings.intensity_range)
+    growth = _between(rng, settings.growth_range)
+    rate_kg_s = source.emission_kg_h / _SECONDS_PER_HOUR
+    line_ppm_m2 = rate_kg_s / wind_m_s / kg_per_m2_from_ppm_m()
+    sigma0_m = max(_between(rng, settings.source_sigma_range_m), line_ppm_m2 / settings.peak_ppm_m / np.sqrt(2 * np.pi))
+    eddies = make_eddies(
+        rng,
+        extent_m=1.5 * length_m,
+        outer_scale_m=float(np.exp(rng.uniform(*np.log(settings.outer_scale_range_m)))),
+        speed_m_s=intensity * wind_m_s,
+        divergent_share=_between(rng, settings.divergent_range),
+    )
+    age_s, share_s = _draw_ages(rng, length_m, wind_m_s, settings)
+    start = 0.5 * sigma0_m * (rng.standard_normal(age_s.size) + 1j * rng.standard_normal(age_s.size))
+    turn = rng.normal(0.0, 1.0, age_s.size)
+    place, sigma_m = carry(eddies, age_s, wind_m_s, start, sigma0_m, growth, turn)
+    angle = np.deg2rad(source.wind_to_deg)
+    # Clockwise from up: along wind is (sin, -cos) in (column, row); cross wind is a quarter turn clockwise of it.
+    along, cross = place.real, place.imag
+    x_m = source.col * pixel_m + along * np.sin(angle) + cross * np.cos(angle)
+    y_m = source.row * pixel_m - along * np.cos(angle) + cross * np.sin(angle)
+    puffs = Puffs(x_m, y_m, sigma_m, rate_kg_s * share_s)
+    return splat(puffs, shape, pixel_m) / np.float32(kg_per_m2_from_ppm_m())
+
+
+def draw_plumes(
+    rng: np.random.Generator, shape: tuple[int, int], pixel_m: float, settings: PlumeSettings
+) -> PlumeField:
+    """Draws the sources of a tile and the plumes they make.
+
+    Args:
+        rng: Source of randomness.
+        shape: Rows and columns of the tile.
+        pixel_m: Pixel size.
+        settings: What to draw from.
+    """
+    count = int(rng.choice(len(settings.source_shares), p=settings.source_shares))
+    column_ppm_m = np.zeros(shape, np.float32)
+    sources = []
+    weibull_scale = settings.wind_mean_m_s / 0.8862269
+    wind_m_s = float(np.clip(weibull_scale * rng.weibull(2.0), *settings.wind_range_m_s))
+    wind_to_deg = float(rng.uniform(0.0, 360.0))
+    for _ in range(count):
+        row, col = (size * rng.uniform(-settings.margin, 1.0 + settings.margin) for size in shape)
+        source = PlumeSource(float(row), float(col), _draw_emission(rng, settings), wind_m_s, wind_to_deg)
+        column_ppm_m += plume_column(rng, shape, pixel_m, source, settings)
+        sources.append(source)
+    return PlumeField(column_ppm_m, tuple(sources))
