@@ -1,0 +1,56 @@
+"""The decision rule is a morphological opening of the valid pixels above the threshold."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from flame.detection import DecisionRule, plume_mask
+
+shapes = st.tuples(st.integers(1, 12), st.integers(1, 12))
+
+
+@st.composite
+def score_and_valid(draw):
+    shape = draw(shapes)
+    score = draw(hnp.arrays(np.float32, shape, elements=st.floats(0, 1, width=32)))
+    return score, draw(hnp.arrays(np.bool_, shape))
+
+
+@given(score_and_valid())
+def test_mask_is_inside_the_valid_pixels_above_the_threshold(case):
+    score, valid = case
+    mask = plume_mask(score, valid)
+    assert not (mask & ~((score > 0.5) & valid)).any()
+
+
+@given(score_and_valid())
+def test_opening_twice_changes_nothing(case):
+    score, valid = case
+    mask = plume_mask(score, valid)
+    np.testing.assert_array_equal(plume_mask(mask.astype(np.float32), valid), mask)
+
+
+@given(score_and_valid(), st.sampled_from([np.nan, np.inf, -9999.0, 1.0]))
+def test_what_stands_under_an_invalid_pixel_has_no_influence(case, junk):
+    score, valid = case
+    dirty = np.where(valid, score, np.float32(junk)).astype(np.float32)
+    np.testing.assert_array_equal(plume_mask(dirty, valid), plume_mask(score, valid))
+
+
+def test_a_cross_survives_and_smaller_specks_do_not():
+    score = np.zeros((9, 9), dtype=np.float32)
+    score[1, 1] = score[6, 5:8] = 1.0
+    assert not plume_mask(score, np.ones((9, 9), dtype=bool)).any()
+    score[5, 6] = score[7, 6] = 1.0
+    mask = plume_mask(score, np.ones((9, 9), dtype=bool))
+    assert mask.sum() == 5
+    assert mask[6, 6]
+
+
+def test_the_threshold_itself_is_not_plume_and_opening_can_be_left_out():
+    score = np.full((3, 3), 300.0)
+    score[1, 1] = 300.5
+    valid = np.ones((3, 3), dtype=bool)
+    rule = DecisionRule(threshold=300.0, opening=False)
+    assert np.argwhere(plume_mask(score, valid, rule)).tolist() == [[1, 1]]
