@@ -34,8 +34,8 @@ class GeoGrid:
 
     crs: str | None = None
     affine: tuple[float, float, float, float, float, float] | None = None
-    latitude_deg: Float[np.ndarray, "row col"] | None = None
-    longitude_deg: Float[np.ndarray, "row col"] | None = None
+    latitude_deg: Float[np.ndarray, "_row _col"] | None = None
+    longitude_deg: Float[np.ndarray, "_row _col"] | None = None
 
     def __post_init__(self) -> None:
         on_map = self.crs is not None and self.affine is not None
@@ -92,10 +92,11 @@ class Scene:
         unit: Radiance unit; always `RADIANCE_UNIT`, readers convert.
     """
 
-    radiance: Float32[np.ndarray, "band row col"]
+    # Axes that must agree are marked `_`: the class checks them itself, with better words than a type checker has.
+    radiance: Float32[np.ndarray, "_band _row _col"]
     bands: BandSet
-    valid: Bool[np.ndarray, "row col"]
-    rgb: Float32[np.ndarray, "3 row col"] | None = None
+    valid: Bool[np.ndarray, "_row _col"]
+    rgb: Float32[np.ndarray, "_three _row _col"] | None = None
     geo: GeoGrid | None = None
     acquisition: Acquisition = field(default_factory=Acquisition)
     unit: str = RADIANCE_UNIT

@@ -52,9 +52,9 @@ class LabelledTile:
 
     name: str
     scene: Scene
-    label: Bool[np.ndarray, "row col"]
-    enhancement_ppm_m: Float32[np.ndarray, "row col"] | None = None
-    mag1c_ppm_m: Float32[np.ndarray, "row col"] | None = None
+    label: Bool[np.ndarray, "_row _col"]
+    enhancement_ppm_m: Float32[np.ndarray, "_row _col"] | None = None
+    mag1c_ppm_m: Float32[np.ndarray, "_row _col"] | None = None
     emission_kg_h: float | None = None
     sources: tuple[PlumeSource, ...] = field(default_factory=tuple)
 

@@ -28,7 +28,7 @@ app = typer.Typer(
 )
 
 
-def _version(value: bool) -> None:
+def _print_version(value: bool | None) -> None:
     if value:
         typer.echo(f"flame {__version__}")
         raise typer.Exit
@@ -36,7 +36,9 @@ def _version(value: bool) -> None:
 
 @app.callback()
 def _options(
-    _: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version and stop."),
+    _version: bool | None = typer.Option(
+        None, "--version", callback=_print_version, is_eager=True, help="Print the version and stop."
+    ),
 ) -> None:
     """Finds methane plumes in imaging-spectrometer data."""
 

@@ -114,6 +114,7 @@ def _log_transmittance_nodes(
     """Ln of band transmittance on nodes that are dense where the curve bends, at small enhancements."""
     alpha_ppm_m = MAX_ENHANCEMENT_PPM_M * np.linspace(0.0, 1.0, _NODES) ** 2
     log_transmittance = _band_log_transmittance(bands, alpha_ppm_m)
+    log_transmittance[0] = 0.0
     # More methane never transmits more; the source wobbles in its last digits where water leaves almost no light.
     return alpha_ppm_m, np.minimum.accumulate(log_transmittance, axis=0)
 

@@ -45,8 +45,8 @@ class BandSet:
         fwhm_nm: Full width at half maximum of each band's (Gaussian) response.
     """
 
-    centres_nm: Float[np.ndarray, " band"]
-    fwhm_nm: Float[np.ndarray, " band"]
+    centres_nm: Float[np.ndarray, " _band"]
+    fwhm_nm: Float[np.ndarray, " _band"]
 
     def __post_init__(self) -> None:
         centres = np.asarray(self.centres_nm, dtype=np.float64)
