@@ -1,0 +1,65 @@
+"""`truth.json`: what the STARCOP layout has no file for, kept beside each tile that FLAME writes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flame.io.errors import ReaderError
+from flame.physics import BandSet
+from flame.scene import Acquisition
+from flame.tile import LabelledTile, PlumeSource
+
+__all__ = ["Truth", "read_truth", "write_truth"]
+
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """The content of `truth.json`."""
+
+    bands: BandSet
+    acquisition: Acquisition
+    emission_kg_h: float | None
+    sources: tuple[PlumeSource, ...]
+
+
+def write_truth(path: Path, tile: LabelledTile) -> None:
+    """Writes what is exactly known about a tile."""
+    acquisition = asdict(tile.scene.acquisition)
+    del acquisition["source"]  # Where a file once stood says nothing to whoever gets the data set.
+    acquisition["time"] = tile.scene.acquisition.time.isoformat() if tile.scene.acquisition.time else None
+    content = {
+        "version": VERSION,
+        "bands": {
+            "centres_nm": tile.scene.bands.centres_nm.tolist(),
+            "fwhm_nm": tile.scene.bands.fwhm_nm.tolist(),
+        },
+        "acquisition": acquisition,
+        "emission_kg_h": tile.emission_kg_h,
+        "sources": [asdict(source) for source in tile.sources],
+    }
+    path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def read_truth(path: Path) -> Truth | None:
+    """Reads it back; None if the tile has none, as STARCOP's own."""
+    if not path.exists():
+        return None
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        time = content["acquisition"].pop("time")
+        return Truth(
+            BandSet(np.array(content["bands"]["centres_nm"]), np.array(content["bands"]["fwhm_nm"])),
+            Acquisition(time=datetime.fromisoformat(time) if time else None, **content["acquisition"]),
+            content["emission_kg_h"],
+            tuple(PlumeSource(**source) for source in content["sources"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as failure:
+        raise ReaderError(path, f"is damaged ({failure!r})", "simulate the tile again") from failure
