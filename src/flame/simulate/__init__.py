@@ -1,1 +1,32 @@
-"""Surfaces, plumes and sensors: labelled scenes with the truth beside them."""
+"""Surfaces, air, plumes and sensors drawn at random: labelled tiles with the truth beside them."""
+
+from flame.simulate.labels import LabelSettings, draw_label
+from flame.simulate.plumes import PlumeField, PlumeSettings, draw_plumes
+from flame.simulate.settings import (
+    PRESETS,
+    AtmosphereSettings,
+    InstrumentSettings,
+    Range,
+    SurfaceSettings,
+    TileSettings,
+    preset,
+)
+from flame.simulate.tiles import SimulatedTile, simulate_tile, tile_generator
+
+__all__ = [
+    "PRESETS",
+    "AtmosphereSettings",
+    "InstrumentSettings",
+    "LabelSettings",
+    "PlumeField",
+    "PlumeSettings",
+    "Range",
+    "SimulatedTile",
+    "SurfaceSettings",
+    "TileSettings",
+    "draw_label",
+    "draw_plumes",
+    "preset",
+    "simulate_tile",
+    "tile_generator",
+]

@@ -1,0 +1,247 @@
+"""Every nuisance of the simulator as a documented distribution, with the presets `narrow` and `wide`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from flame.errors import FlameError
+from flame.simulate.labels import LabelSettings
+from flame.simulate.plumes import PlumeSettings
+
+__all__ = [
+    "PRESETS",
+    "AtmosphereSettings",
+    "InstrumentSettings",
+    "Range",
+    "SurfaceSettings",
+    "TileSettings",
+    "preset",
+]
+
+
+@dataclass(frozen=True)
+class Range:
+    """A uniform or log-uniform distribution between two bounds.
+
+    Attributes:
+        low: Smallest value.
+        high: Largest value.
+        log: Draw uniformly in the logarithm.
+    """
+
+    low: float
+    high: float
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        if self.low > self.high or (self.log and self.low <= 0):
+            raise FlameError(f"a range needs low <= high, and low > 0 for a logarithmic one, got {self}")
+
+    def draw(self, rng: np.random.Generator) -> float:
+        """One value."""
+        if self.log:
+            return float(np.exp(rng.uniform(np.log(self.low), np.log(self.high))))
+        return float(rng.uniform(self.low, self.high))
+
+    def count(self, rng: np.random.Generator) -> int:
+        """One whole number, both bounds included."""
+        return int(rng.integers(int(self.low), int(self.high) + 1))
+
+
+@dataclass(frozen=True)
+class SurfaceSettings:
+    """What the ground is made of and how it is laid out.
+
+    Attributes:
+        biome_weights: Relative frequency of each kind of landscape in `flame.simulate.layout.BIOMES`.
+        ground_spectra: Library spectra blended into the open ground of one tile.
+        roughness: Slope of the power spectrum of the ground's fractal fields (2 rough, 4 smooth).
+        blending: Softness of the borders between ground materials (0.05 patchwork, 1 gradual).
+        parcel_chance: Chance that fields cover part of the tile.
+        confuser_chance: Chance that each sharp absorber (carbonate, clay, hydrocarbon) occurs in the tile.
+        confuser_strength: Depth of a sharp absorber's feature, as absorbance.
+        texture: Standard deviation of log-brightness, large scale.
+        grain: Standard deviation of log-brightness from pixel to pixel.
+        relief: Standard deviation of log-illumination by slopes.
+        shade_chance: Chance of cast shadow (clouds, cliffs) on part of the tile.
+        shade_light: Light left in a cast shadow.
+        water_chance: Chance of a river or pond in a biome that is not coastal.
+        roads, pads, tanks, buildings: How many of each, before the biome's own factor.
+        flare_chance: Chance of a gas flare, a hot source that adds light of its own.
+    """
+
+    biome_weights: tuple[tuple[str, float], ...] = (
+        ("desert", 2.0), ("oilfield", 3.0), ("farmland", 2.0), ("rangeland", 2.0), ("town", 1.5), ("forest", 0.7),
+        ("coast", 0.8),
+    )  # fmt: skip
+    ground_spectra: Range = Range(4, 9)
+    roughness: Range = Range(1.8, 3.4)
+    blending: Range = Range(0.08, 1.0, log=True)
+    parcel_chance: float = 0.35
+    confuser_chance: float = 0.3
+    confuser_strength: Range = Range(0.02, 0.35, log=True)
+    texture: Range = Range(0.05, 0.35)
+    grain: Range = Range(0.01, 0.12, log=True)
+    relief: Range = Range(0.0, 0.2)
+    shade_chance: float = 0.15
+    shade_light: Range = Range(0.04, 0.4, log=True)
+    water_chance: float = 0.15
+    roads: Range = Range(0, 3)
+    pads: Range = Range(0, 3)
+    tanks: Range = Range(0, 8)
+    buildings: Range = Range(0, 6)
+    flare_chance: float = 0.03
+
+
+@dataclass(frozen=True)
+class AtmosphereSettings:
+    """Sun, air and elevation.
+
+    Attributes:
+        solar_zenith_deg: Sun's angle from the vertical.
+        view_zenith_deg: Sensor's angle from the vertical.
+        water_vapour: Water-vapour column in units of the look-up table's own.
+        vapour_spread: Standard deviation of the vapour column inside a tile, relative.
+        dry_column: Column of the well-mixed gases relative to sea level (0.75 is about 2,400 m).
+        elevation_spread: Standard deviation of the dry column inside a tile, relative.
+        path_radiance: Light scattered by the air into the sensor, as a reflectance at 2.1 µm.
+        haze: Reflectance of the air at 460 nm, for the RGB bands only.
+    """
+
+    solar_zenith_deg: Range = Range(15.0, 60.0)
+    view_zenith_deg: Range = Range(0.0, 18.0)
+    water_vapour: Range = Range(0.5, 4.0, log=True)
+    vapour_spread: Range = Range(0.002, 0.03, log=True)
+    dry_column: Range = Range(0.75, 1.0)
+    elevation_spread: Range = Range(0.0005, 0.01, log=True)
+    path_radiance: Range = Range(0.0003, 0.004, log=True)
+    haze: Range = Range(0.03, 0.1)
+
+
+@dataclass(frozen=True)
+class InstrumentSettings:
+    """The sensor and its faults.
+
+    Attributes:
+        sensor: Name in `flame.physics.SENSORS`; its methane bands and noise model are used.
+        noise_scale: Factor on the sensor's published noise.
+        band_noise_spread: Standard deviation of the log noise factor of each band.
+        psf_sigma_px: Standard deviation of the point spread, in pixels.
+        smile_nm: Largest shift of the band centres across the swath.
+        shift_nm: Shift of all band centres against the nominal ones.
+        fwhm_factor: True band width against the nominal one.
+        band_gain: Standard deviation of each band's calibration error, relative.
+        band_offset: Standard deviation of each band's additive error, relative to the mean radiance of the band.
+        stripe: Standard deviation of the gain of each detector column in each band, relative.
+        column_gain: Standard deviation of a gain common to all bands of a detector column, relative.
+        dead_column_chance: Chance of dead detector columns in a tile; they become invalid pixels.
+        saturation_chance: Chance that the brightest pixels saturate.
+        edge_chance: Chance that the tile reaches over the edge of the flight line (radiance 0, not valid).
+        rotation_deg: Angle of the flight line against the tile's columns.
+    """
+
+    sensor: str = "aviris-ng"
+    noise_scale: Range = Range(0.7, 2.0, log=True)
+    band_noise_spread: Range = Range(0.02, 0.15)
+    psf_sigma_px: Range = Range(0.35, 0.8)
+    smile_nm: Range = Range(0.0, 0.3)
+    shift_nm: Range = Range(-0.5, 0.5)
+    fwhm_factor: Range = Range(0.95, 1.08)
+    band_gain: Range = Range(0.0, 0.03)
+    band_offset: Range = Range(0.0, 0.004)
+    stripe: Range = Range(0.0002, 0.004, log=True)
+    column_gain: Range = Range(0.0005, 0.01, log=True)
+    dead_column_chance: float = 0.05
+    saturation_chance: float = 0.03
+    edge_chance: float = 0.25
+    rotation_deg: Range = Range(-90.0, 90.0)
+
+
+@dataclass(frozen=True)
+class TileSettings:
+    """Everything `simulate_tile` draws from.
+
+    Attributes:
+        size: Rows and columns of a tile.
+        pixel_m: Size of a ground pixel.
+        surface, atmosphere, instrument, plume, label: The distributions of each part.
+    """
+
+    size: int = 128
+    pixel_m: float = 5.0
+    surface: SurfaceSettings = field(default_factory=SurfaceSettings)
+    atmosphere: AtmosphereSettings = field(default_factory=AtmosphereSettings)
+    instrument: InstrumentSettings = field(default_factory=InstrumentSettings)
+    plume: PlumeSettings = field(default_factory=PlumeSettings)
+    label: LabelSettings = field(default_factory=LabelSettings)
+
+
+WIDE = TileSettings()
+
+NARROW = TileSettings(
+    surface=SurfaceSettings(
+        biome_weights=(("oilfield", 1.0), ("desert", 1.0), ("rangeland", 1.0)),
+        ground_spectra=Range(4, 6),
+        roughness=Range(2.4, 2.8),
+        blending=Range(0.3, 0.6),
+        parcel_chance=0.1,
+        confuser_chance=0.1,
+        confuser_strength=Range(0.03, 0.1),
+        texture=Range(0.1, 0.2),
+        grain=Range(0.02, 0.05),
+        relief=Range(0.0, 0.08),
+        shade_chance=0.0,
+        water_chance=0.02,
+        flare_chance=0.0,
+    ),
+    atmosphere=AtmosphereSettings(
+        solar_zenith_deg=Range(25.0, 40.0),
+        view_zenith_deg=Range(0.0, 8.0),
+        water_vapour=Range(1.4, 2.2),
+        vapour_spread=Range(0.004, 0.01),
+        dry_column=Range(0.9, 1.0),
+        elevation_spread=Range(0.0005, 0.002),
+        path_radiance=Range(0.0008, 0.0015),
+    ),
+    instrument=InstrumentSettings(
+        noise_scale=Range(0.9, 1.2),
+        band_noise_spread=Range(0.02, 0.05),
+        psf_sigma_px=Range(0.45, 0.55),
+        smile_nm=Range(0.0, 0.1),
+        shift_nm=Range(-0.1, 0.1),
+        fwhm_factor=Range(0.99, 1.01),
+        band_gain=Range(0.0, 0.005),
+        band_offset=Range(0.0, 0.001),
+        stripe=Range(0.0005, 0.001),
+        column_gain=Range(0.001, 0.002),
+        dead_column_chance=0.0,
+        saturation_chance=0.0,
+        edge_chance=0.1,
+    ),
+)
+
+PRESETS: dict[str, TileSettings] = {"wide": WIDE, "narrow": NARROW}
+
+
+def preset(name: str, *, size: int | None = None, sensor_name: str | None = None) -> TileSettings:
+    """A preset by name, for another tile size or sensor if asked.
+
+    Raises:
+        FlameError: If there is no such preset.
+    """
+    from flame.physics import sensor
+
+    if name not in PRESETS:
+        raise FlameError(f"no preset '{name}'; known are {', '.join(PRESETS)}")
+    settings = PRESETS[name]
+    if sensor_name is not None:
+        found = sensor(sensor_name)
+        instrument = replace(settings.instrument, sensor=found.name)
+        settings = replace(settings, instrument=instrument, pixel_m=found.pixel_m)
+    if size is not None:
+        if size < 16:
+            raise FlameError(f"a tile needs at least 16 pixels a side, got {size}")
+        settings = replace(settings, size=size)
+    return settings
