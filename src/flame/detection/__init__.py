@@ -3,6 +3,9 @@
 from flame.detection.decision import CROSS, DecisionRule, plume_mask
 from flame.detection.histogram import ScoreError, ScoreHistogram, ThresholdChoice
 from flame.detection.metrics import PLUME_SIZE_EDGES, STRONG_EMISSION_KG_H, Evaluation, Metrics, PixelCounts
+from flame.detection.outline import PixelPolygon, outline
+from flame.detection.plumes import Plume, PlumeTracker, find_plumes
+from flame.detection.tiling import RowStitcher, Span, TileGrid, TilingError, pad_tile
 
 __all__ = [
     "CROSS",
@@ -12,8 +15,18 @@ __all__ = [
     "Evaluation",
     "Metrics",
     "PixelCounts",
+    "PixelPolygon",
+    "Plume",
+    "PlumeTracker",
+    "RowStitcher",
     "ScoreError",
     "ScoreHistogram",
+    "Span",
     "ThresholdChoice",
+    "TileGrid",
+    "TilingError",
+    "find_plumes",
+    "outline",
+    "pad_tile",
     "plume_mask",
 ]

@@ -1,0 +1,110 @@
+"""Outlines enclose exactly the mask, plumes keep every pixel, and blocks of rows give the same plumes as the whole."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from flame.detection.outline import outline
+from flame.detection.plumes import PlumeTracker, find_plumes
+from flame.errors import FlameError
+
+masks = hnp.arrays(np.bool_, st.tuples(st.integers(1, 10), st.integers(1, 10)))
+
+
+def _inside(ring, shape):
+    """Even-odd rule along each row: a pixel is inside if an odd number of vertical sides lies to its left."""
+    crossed = np.zeros((shape[0], shape[1] + 1), dtype=int)
+    for (r0, c0), (r1, c1) in zip(ring, np.roll(ring, -1, axis=0), strict=True):
+        if c0 == c1:
+            crossed[min(r0, r1) : max(r0, r1), c0] += 1
+    return np.cumsum(crossed, axis=1)[:, :-1] % 2 == 1
+
+
+def _area(ring):
+    row, col = ring.T
+    return 0.5 * float(np.sum(col * np.roll(row, -1) - np.roll(col, -1) * row))
+
+
+def _maps(mask, seed=0):
+    rng = np.random.default_rng(seed)
+    return mask, rng.random(mask.shape), rng.gamma(2.0, 500.0, mask.shape)
+
+
+@settings(max_examples=60, deadline=None)
+@given(masks)
+def test_outlines_enclose_exactly_the_mask(mask):
+    drawn = np.zeros(mask.shape, dtype=int)
+    for polygon in outline(mask):
+        part = _inside(polygon.exterior, mask.shape).astype(int)
+        for hole in polygon.holes:
+            part -= _inside(hole, mask.shape)
+        assert _area(polygon.exterior) + sum(map(_area, polygon.holes)) == part.sum()
+        drawn += part
+    np.testing.assert_array_equal(drawn, mask)
+
+
+def test_corners_are_only_where_the_outline_turns():
+    mask = np.zeros((5, 6), dtype=bool)
+    mask[1:4, 1:5] = True
+    mask[2, 2] = False
+    (polygon,) = outline(mask)
+    assert sorted(map(tuple, polygon.exterior.tolist())) == [(1, 1), (1, 5), (4, 1), (4, 5)]
+    assert sorted(map(tuple, polygon.holes[0].tolist())) == [(2, 2), (2, 3), (3, 2), (3, 3)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(masks)
+def test_every_pixel_belongs_to_one_plume(mask):
+    _, probability, score = _maps(mask)
+    plumes = find_plumes(mask, probability, score)
+    assert sum(p.area_px for p in plumes) == mask.sum()
+    assert sum(p.integrated_ppm_m_px for p in plumes) == pytest.approx(score[mask].sum())
+    assert sum(p.confidence * p.area_px for p in plumes) == pytest.approx(probability[mask].sum())
+    for p in plumes:
+        assert p.first_row < p.centroid_row < p.end_row
+        assert p.first_col < p.centroid_col < p.end_col
+        assert score[p.peak_row, p.peak_col] == p.peak_ppm_m >= p.mean_ppm_m
+
+
+def test_pixels_touching_at_a_corner_are_one_plume_in_two_polygons():
+    mask = np.zeros((4, 4), dtype=bool)
+    mask[0:2, 0:2] = mask[2:4, 2:4] = True
+    (plume,) = find_plumes(*_maps(mask))
+    assert len(plume.polygons) == 2
+    assert (plume.centroid_row, plume.centroid_col) == (2.0, 2.0)
+
+
+def _key(plume):
+    corners = tuple(tuple(map(tuple, p.exterior.tolist())) for p in plume.polygons)
+    numbers = (plume.area_px, plume.centroid_row, plume.peak_row, plume.peak_col, plume.peak_ppm_m, plume.confidence)
+    return plume.first_row, plume.first_col, corners, tuple(round(n, 9) for n in numbers)
+
+
+@settings(max_examples=60, deadline=None)
+@given(masks, st.lists(st.integers(1, 4), min_size=10, max_size=10))
+def test_blocks_of_rows_give_the_plumes_of_the_whole(mask, heights):
+    maps = _maps(mask)
+    tracker, found, at = PlumeTracker(), [], 0
+    for height in heights:
+        block = [layer[at : at + height] for layer in maps]
+        at += height
+        found += tracker.push(*block, end=at >= mask.shape[0])
+        if at >= mask.shape[0]:
+            break
+    assert sorted(map(_key, found)) == sorted(map(_key, find_plumes(*maps)))
+
+
+def test_a_plume_without_end_is_given_out_in_pieces_and_nothing_is_lost():
+    tracker = PlumeTracker(max_rows=16)
+    block = np.zeros((4, 8), dtype=bool)
+    block[:, 3:6] = True
+    pieces = [p for _ in range(25) for p in tracker.push(*_maps(block))]
+    pieces += tracker.push(*_maps(block), end=True)
+    assert sum(p.area_px for p in pieces) == 26 * 12
+    assert all(p.end_row - p.first_row <= 20 for p in pieces)
+    assert [p.cut for p in pieces] == [True] * (len(pieces) - 1) + [False]
+    assert [p.first_row for p in pieces[1:]] == [p.end_row for p in pieces[:-1]]
+    with pytest.raises(FlameError, match="at least one row"):
+        PlumeTracker(0)
