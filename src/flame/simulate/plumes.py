@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Bool, Float32, Float64
 
 from flame.errors import FlameError
 from flame.physics import kg_per_m2_from_ppm_m
@@ -28,14 +28,17 @@ class PlumeSettings:
         emission_range_kg_h: Smallest and largest emission rate; draws outside are drawn again.
         wind_mean_m_s: Mean of the Weibull-distributed (shape 2) wind speed.
         wind_range_m_s: Smallest and largest wind speed; draws outside are clipped.
-        intensity_range: Turbulent speed over wind speed: 0.06 (stable air) to 0.35 (convective, light wind).
+        intensity_range: Turbulent speed over wind speed: 0.06 in stable air to 0.3 in convection.
+        convection_m_s: Added to the wind (in squares) before `intensity_range` applies: sun-heated air stirs in a calm.
         growth_range: Growth of a puff's standard deviation per metre of travel.
         outer_scale_range_m: Wavelength of the largest eddies; large ones make the plume meander.
         divergent_range: Share of eddy energy that gathers and parts the column.
         source_sigma_range_m: Size of the release: a vent, a tank, a pit.
         peak_ppm_m: A source is made wide enough that the mean column across it stays below this.
         burst_share: Share of sources that started or stopped recently, so that the plume has a front or a tail.
-        margin: How far outside the tile a source may lie, as a share of the tile's size.
+        fan: How far gas released together turns into other air with age, in radians.
+        margin: Sources lie evenly in a tile that is shifted upwind by up to this share of its size, so that some
+            plumes enter from outside.
         tracers: Number of puffs that make one plume.
     """
 
@@ -45,15 +48,17 @@ class PlumeSettings:
     emission_range_kg_h: tuple[float, float] = (10.0, 20_000.0)
     wind_mean_m_s: float = 3.5
     wind_range_m_s: tuple[float, float] = (0.8, 10.0)
-    intensity_range: tuple[float, float] = (0.06, 0.35)
-    growth_range: tuple[float, float] = (0.02, 0.06)
-    outer_scale_range_m: tuple[float, float] = (80.0, 800.0)
-    divergent_range: tuple[float, float] = (0.1, 0.4)
+    intensity_range: tuple[float, float] = (0.06, 0.3)
+    convection_m_s: float = 1.5
+    growth_range: tuple[float, float] = (0.015, 0.045)
+    outer_scale_range_m: tuple[float, float] = (120.0, 800.0)
+    divergent_range: tuple[float, float] = (0.0, 0.05)
     source_sigma_range_m: tuple[float, float] = (1.0, 5.0)
     peak_ppm_m: float = 12_000.0
     burst_share: float = 0.15
-    margin: float = 0.05
-    tracers: int = 3000
+    fan: float = 1.2
+    margin: float = 0.1
+    tracers: int = 5000
 
     def __post_init__(self) -> None:
         if not self.source_shares or min(self.source_shares) < 0 or not np.isclose(sum(self.source_shares), 1.0):
@@ -94,20 +99,23 @@ def _draw_emission(rng: np.random.Generator, settings: PlumeSettings) -> float:
 
 
 def _draw_ages(
-    rng: np.random.Generator, length_m: float, wind_m_s: float, settings: PlumeSettings
-) -> tuple[np.ndarray, np.ndarray]:
-    """Ages of the tracers and the release time each stands for, denser near the source where puffs are small."""
-    count = settings.tracers
-    even = (np.arange(count) + rng.uniform(size=count)) / count
-    power = 1.5
-    age_s = length_m / wind_m_s * even**power
-    share_s = length_m / wind_m_s * power * even ** (power - 1) / count
-    share_s *= length_m / wind_m_s / share_s.sum()
-    if rng.uniform() < settings.burst_share:
-        start, stop = np.sort(rng.uniform(0.0, 1.0, 2)) * length_m / wind_m_s
-        inside = (age_s < stop) if rng.uniform() < 0.5 else (age_s > start)
-        share_s = share_s * inside
-    return age_s, share_s
+    rng: np.random.Generator, length_m: float, wind_m_s: float, count: int
+) -> tuple[Float64[np.ndarray, " puff"], Float64[np.ndarray, " puff"]]:
+    """Ages of the tracers and the time each stands for, both in s; denser near the source, where puffs are small."""
+    longest_s = length_m / wind_m_s
+    edges_s = longest_s * np.linspace(0.0, 1.0, count + 1) ** 1.5
+    step_s = np.diff(edges_s)
+    return edges_s[:-1] + step_s * rng.uniform(size=count), step_s
+
+
+def _release(
+    rng: np.random.Generator, age_s: Float64[np.ndarray, " puff"], burst_share: float
+) -> Bool[np.ndarray, " puff"]:
+    """Which tracers were released: all, or those of a source that began or ended within the plume's length."""
+    if rng.uniform() >= burst_share:
+        return np.ones(age_s.size, np.bool_)
+    change_s = rng.uniform(0.05, 0.6) * age_s[-1]
+    return age_s < change_s if rng.uniform() < 0.5 else age_s > change_s
 
 
 def plume_column(
@@ -132,21 +140,26 @@ def plume_column(
     sigma0_m = max(_between(rng, settings.source_sigma_range_m), line_ppm_m2 / settings.peak_ppm_m / np.sqrt(2 * np.pi))
     eddies = make_eddies(
         rng,
-        extent_m=1.5 * length_m,
+        length_m=1.1 * length_m,
+        cells=256 if max(shape) <= 256 else 512,
         outer_scale_m=float(np.exp(rng.uniform(*np.log(settings.outer_scale_range_m)))),
-        speed_m_s=intensity * wind_m_s,
+        speed_m_s=intensity * float(np.hypot(wind_m_s, settings.convection_m_s)),
         divergent_share=_between(rng, settings.divergent_range),
     )
-    age_s, share_s = _draw_ages(rng, length_m, wind_m_s, settings)
-    start = 0.5 * sigma0_m * (rng.standard_normal(age_s.size) + 1j * rng.standard_normal(age_s.size))
-    turn = rng.normal(0.0, 1.0, age_s.size)
-    place, sigma_m = carry(eddies, age_s, wind_m_s, start, sigma0_m, growth, turn)
+    age_s, step_s = _draw_ages(rng, length_m, wind_m_s, settings.tracers)
+    start = (0.5 * sigma0_m * rng.standard_normal((age_s.size, 2))) @ np.array([1.0, 1.0j])
+    turn = settings.fan * rng.standard_normal(age_s.size, np.float32)
+    place, sigma_m = carry(eddies, age_s, wind_m_s, start.astype(np.complex64), sigma0_m, growth, turn)
     angle = np.deg2rad(source.wind_to_deg)
+    along, cross = place.real.astype(np.float64), place.imag.astype(np.float64)
+    # The largest eddies change the mean speed of the whole plume; the source's wind is meant to include them.
+    travel_m = wind_m_s * age_s
+    along -= travel_m * (step_s @ (travel_m * (along - travel_m))) / (step_s @ travel_m**2)
     # Clockwise from up: along wind is (sin, -cos) in (column, row); cross wind is a quarter turn clockwise of it.
-    along, cross = place.real, place.imag
     x_m = source.col * pixel_m + along * np.sin(angle) + cross * np.cos(angle)
     y_m = source.row * pixel_m - along * np.cos(angle) + cross * np.sin(angle)
-    puffs = Puffs(x_m, y_m, sigma_m, rate_kg_s * share_s)
+    on = _release(rng, age_s, settings.burst_share)
+    puffs = Puffs(x_m[on], y_m[on], sigma_m[on], rate_kg_s * step_s[on])
     return splat(puffs, shape, pixel_m) / np.float32(kg_per_m2_from_ppm_m())
 
 
@@ -167,9 +180,11 @@ def draw_plumes(
     weibull_scale = settings.wind_mean_m_s / 0.8862269
     wind_m_s = float(np.clip(weibull_scale * rng.weibull(2.0), *settings.wind_range_m_s))
     wind_to_deg = float(rng.uniform(0.0, 360.0))
+    upwind = np.array([np.cos(np.deg2rad(wind_to_deg)), -np.sin(np.deg2rad(wind_to_deg))])
     for _ in range(count):
-        row, col = (size * rng.uniform(-settings.margin, 1.0 + settings.margin) for size in shape)
-        source = PlumeSource(float(row), float(col), _draw_emission(rng, settings), wind_m_s, wind_to_deg)
+        place = rng.uniform(size=2) + upwind * rng.uniform(0.0, settings.margin)
+        row, col = (float(size * part) for size, part in zip(shape, place, strict=True))
+        source = PlumeSource(row, col, _draw_emission(rng, settings), wind_m_s, wind_to_deg)
         column_ppm_m += plume_column(rng, shape, pixel_m, source, settings)
         sources.append(source)
     return PlumeField(column_ppm_m, tuple(sources))

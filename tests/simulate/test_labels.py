@@ -1,0 +1,111 @@
+"""Labels: what can be seen is outlined, what cannot is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import ndimage
+
+from flame.simulate.labels import LabelSettings, draw_label, visible_snr
+from flame.simulate.plumes import PlumeSettings, plume_column
+from flame.tile import PlumeSource
+
+SHAPE = (96, 96)
+SEEN = np.ones(SHAPE, np.bool_)
+
+
+def _noise(level_ppm_m: float) -> np.ndarray:
+    return np.full(SHAPE, level_ppm_m, np.float32)
+
+
+@pytest.fixture(scope="module")
+def plume() -> np.ndarray:
+    settings = PlumeSettings(burst_share=0.0)
+    source = PlumeSource(48.0, 12.0, 200.0, 3.0, 90.0)
+    return plume_column(np.random.default_rng(11), SHAPE, 5.0, source, settings)
+
+
+def test_snr_is_that_of_the_weighted_average() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.uniform(50.0, 500.0, SHAPE).astype(np.float32)
+    flat = visible_snr(np.full(SHAPE, 100.0, np.float32), noise, SEEN, 2.0)
+    maps = []
+    for _ in range(200):
+        weight = 1.0 / np.square(noise)
+        draw = noise * rng.standard_normal(SHAPE)
+        maps.append(
+            ndimage.gaussian_filter(draw * weight, 2.0, mode="constant")
+            / ndimage.gaussian_filter(weight, 2.0, mode="constant")
+        )
+    inner = np.s_[10:-10, 10:-10]
+    measured = 100.0 / np.std(maps, axis=0)[inner]
+    assert np.median(flat[inner] / measured) == pytest.approx(1.0, abs=0.03)
+
+
+def test_an_invisible_plume_has_no_label(plume: np.ndarray) -> None:
+    assert not draw_label(plume, _noise(1e5), SEEN).any()
+    assert not draw_label(np.zeros(SHAPE, np.float32), _noise(100.0), SEEN).any()
+
+
+def test_label_shrinks_as_noise_grows(plume: np.ndarray) -> None:
+    sizes = [int(draw_label(plume, _noise(level), SEEN).sum()) for level in (50.0, 150.0, 400.0, 1000.0)]
+    assert sizes[0] > sizes[1] > sizes[2] > sizes[3]
+    assert sizes[2] > 0
+
+
+def test_label_covers_the_bright_plume_and_little_else(plume: np.ndarray) -> None:
+    label = draw_label(plume, _noise(150.0), SEEN)
+    assert label[plume > 1000.0].mean() > 0.95
+    assert plume[label].sum() > 0.6 * plume.sum()
+    assert np.median(plume[label]) > 150.0
+    assert plume[~label].max() < 1000.0
+
+
+def test_label_is_smooth_without_holes_or_specks(plume: np.ndarray) -> None:
+    settings = LabelSettings()
+    label = draw_label(plume, _noise(200.0), SEEN, settings)
+    pieces, count = ndimage.label(label, np.ones((3, 3)))
+    assert count >= 1
+    assert np.bincount(pieces.ravel())[1:].min() >= settings.least_pixels
+    np.testing.assert_array_equal(ndimage.binary_fill_holes(label), label)
+    assert label[ndimage.binary_opening(label, np.ones((2, 2)))].size > 0.95 * label.sum()
+
+
+def test_a_faint_piece_is_dropped_and_a_near_gap_closed() -> None:
+    enhancement = np.zeros(SHAPE, np.float32)
+    enhancement[40:48, 20:40] = 2000.0
+    enhancement[40:48, 43:60] = 2000.0
+    enhancement[80:84, 80:84] = 220.0
+    label = draw_label(enhancement, _noise(300.0), SEEN)
+    assert ndimage.label(label)[1] == 1
+    assert label[44, 41]
+    assert not label[76:, 76:].any()
+
+
+def test_label_stays_inside_valid_pixels_and_bridges_dark_ones() -> None:
+    enhancement = np.zeros(SHAPE, np.float32)
+    enhancement[30:60, 30:60] = 1500.0
+    noise = _noise(200.0)
+    noise[44:46, 44:46] = np.inf
+    valid = SEEN.copy()
+    valid[:, :40] = False
+    label = draw_label(enhancement, noise, valid)
+    assert not label[~valid].any()
+    assert label[45, 45]
+    assert label[35:55, 42:56].all()
+
+
+def test_plume_at_the_tile_edge_is_outlined_to_the_edge() -> None:
+    enhancement = np.zeros(SHAPE, np.float32)
+    enhancement[30:50, 60:] = 1500.0
+    assert draw_label(enhancement, _noise(200.0), SEEN)[35:45, 62:].all()
+
+
+def test_a_sharper_eye_sees_more(plume: np.ndarray) -> None:
+    settings = LabelSettings()
+    keen = replace(settings, edge_snr=2.0, core_snr=3.0)
+    usual, more = (draw_label(plume, _noise(400.0), SEEN, s) for s in (settings, keen))
+    assert usual.sum() < more.sum()
+    assert (usual & ~more).sum() <= 0.02 * usual.sum()
