@@ -115,7 +115,7 @@ def _release(
     if rng.uniform() >= burst_share:
         return np.ones(age_s.size, np.bool_)
     change_s = rng.uniform(0.05, 0.6) * age_s[-1]
-    return age_s < change_s if rng.uniform() < 0.5 else age_s > change_s
+    return np.asarray(age_s < change_s if rng.uniform() < 0.5 else age_s > change_s)
 
 
 def plume_column(
