@@ -9,13 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import rasterio
-from jaxtyping import Float32, Shaped
+from jaxtyping import Bool, Float32, Shaped
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
+from rasterio.windows import Window
 
 from flame.io.errors import ReaderError
 from flame.scene import GeoGrid
 
-__all__ = ["geo_of", "open_raster", "read_layer", "write_layer"]
+__all__ = ["geo_of", "open_raster", "read_label", "read_layer", "read_methane_map", "write_layer"]
+
+MAP_FILL = -9999.0
+"""What matched-filter products write where they have no value."""
 
 
 @contextmanager
@@ -34,12 +38,12 @@ def open_raster(path: Path) -> Iterator[rasterio.DatasetReader]:
         ) from failure
 
 
-def geo_of(source: rasterio.DatasetReader) -> GeoGrid | None:
-    """The map grid of an open raster, if it has one."""
+def geo_of(source: rasterio.DatasetReader, window: Window | None = None) -> GeoGrid | None:
+    """The map grid of an open raster or of a window of it, if it has one."""
     if source.crs is None or source.transform.is_identity:
         return None
     epsg = source.crs.to_epsg()
-    a, b, c, d, e, f = tuple(source.transform)[:6]
+    a, b, c, d, e, f = tuple(source.transform if window is None else source.window_transform(window))[:6]
     return GeoGrid(crs=f"EPSG:{epsg}" if epsg else source.crs.to_wkt(), affine=(a, b, c, d, e, f))
 
 
@@ -62,6 +66,23 @@ def read_layer(path: Path, shape: tuple[int, int] | None = None) -> Float32[np.n
     if nodata is not None and nodata != 0:
         values[values == np.float32(nodata)] = np.nan
     return values
+
+
+def read_label(path: Path, shape: tuple[int, int]) -> Bool[np.ndarray, "row col"]:
+    """A binary plume mask of the given size."""
+    values = read_layer(path, shape)
+    if not np.isin(values, (0, 1)).all():
+        raise ReaderError(path, "holds other values than 0 and 1", "give a binary plume mask")
+    label: Bool[np.ndarray, "row col"] = values == 1
+    return label
+
+
+def read_methane_map(path: Path, shape: tuple[int, int]) -> Float32[np.ndarray, "row col"] | None:
+    """A map in ppm m if the file is there; zero where it has no value."""
+    if not path.exists():
+        return None
+    values = read_layer(path, shape)
+    return np.where(np.isfinite(values) & (values != MAP_FILL), values, np.float32(0))
 
 
 def write_layer(path: Path, values: Shaped[np.ndarray, "row col"], geo: GeoGrid | None = None) -> None:

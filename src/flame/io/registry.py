@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from flame.io import starcop
+from flame.io import envi, npz_chip, oxhyper, starcop
 from flame.io.errors import ReaderError
 from flame.scene import Scene
 
@@ -30,7 +30,12 @@ class Reader:
     read: Callable[[Path], Scene]
 
 
-READERS: tuple[Reader, ...] = (Reader("starcop", starcop.LOOKS_LIKE, starcop.is_tile, starcop.read_tile_scene),)
+READERS: tuple[Reader, ...] = (
+    Reader("starcop", starcop.LOOKS_LIKE, starcop.is_tile, starcop.read_tile_scene),
+    Reader("oxhyper", oxhyper.LOOKS_LIKE, oxhyper.is_tile, oxhyper.read_tile_scene),
+    Reader("npz", npz_chip.LOOKS_LIKE, npz_chip.is_chip, npz_chip.read_chip),
+    Reader("envi", envi.LOOKS_LIKE, envi.is_envi, envi.read_envi),
+)
 """All formats, asked in this order."""
 
 

@@ -4,15 +4,12 @@ Růžička et al. (2023), "Semantic segmentation of methane plumes with hyperspe
 Scientific Reports 13, 19999. The simulator writes the same layout with the truth beside it.
 """
 
-from flame.io.starcop.dataset import Dataset, TileFailure, read_dataset
-from flame.io.starcop.index import TileRecord, find_index, read_index, write_index
-from flame.io.starcop.reader import LOOKS_LIKE, is_tile, read_tile, read_tile_scene
+from flame.io.index import TileRecord, find_index, read_index, write_index
+from flame.io.starcop.reader import LOOKS_LIKE, is_tile, read_dataset, read_tile, read_tile_scene
 from flame.io.starcop.writer import write_tile
 
 __all__ = [
     "LOOKS_LIKE",
-    "Dataset",
-    "TileFailure",
     "TileRecord",
     "find_index",
     "is_tile",

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from flame.io.errors import ReaderError
 from flame.physics import BandSet, sensor
 
 __all__ = [
@@ -20,12 +18,9 @@ __all__ = [
     "SENSOR",
     "TRUTH",
     "VALID_MASK",
-    "acquisition_time",
     "band_file",
     "band_files",
     "bands_from_names",
-    "check_name",
-    "flight_line",
 ]
 
 LABEL = "labelbinary.tif"
@@ -40,8 +35,6 @@ RGB_NM = (640, 550, 460)
 SENSOR = "aviris-ng"
 
 _BAND_FILE = re.compile(r"TOA_AVIRIS_(\d+)nm\.tif")
-_FLIGHT_LINE = re.compile(r"(ang(\d{8})t(\d{6}))")
-_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def band_file(wavelength_nm: int) -> str:
@@ -69,23 +62,3 @@ def bands_from_names(names_nm: Int[np.ndarray, " band"]) -> BandSet:
     high = float((names_nm + 1 - index * step_nm).min())
     centres: Float[np.ndarray, " band"] = (low + high) / 2 + index * step_nm if low < high else names_nm + 0.5
     return BandSet(centres, np.array([nominal.fwhm_nm[nominal.nearest(centre)] for centre in centres]))
-
-
-def check_name(name: str) -> None:
-    """Refuses tile names that cannot safely be a folder name on every system."""
-    if not _SAFE_NAME.fullmatch(name) or name.endswith("."):
-        raise ReaderError(
-            name, "a tile name that is not safe as a folder name", "use letters, digits, '.', '_' and '-' only"
-        )
-
-
-def flight_line(name: str) -> str | None:
-    """The flight line a tile was cut from, as in ang20191018t144405_r2674_c436_w151_h151."""
-    match = _FLIGHT_LINE.search(name)
-    return match[1] if match else None
-
-
-def acquisition_time(name: str) -> datetime | None:
-    """Start of the flight line (UTC) that the tile's name tells."""
-    match = _FLIGHT_LINE.search(name)
-    return datetime.strptime(match[2] + match[3], "%Y%m%d%H%M%S").replace(tzinfo=UTC) if match else None

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32
+import rasterio
+from jaxtyping import Float, Float32
 
+from flame.io.dataset import Dataset
 from flame.io.errors import ReaderError
-from flame.io.raster import geo_of, open_raster, read_layer
+from flame.io.index import find_index, read_index
+from flame.io.names import acquisition_time
+from flame.io.raster import geo_of, open_raster, read_label, read_layer, read_methane_map
 from flame.io.starcop.layout import (
     ENHANCEMENT,
     LABEL,
@@ -19,18 +24,17 @@ from flame.io.starcop.layout import (
     SENSOR,
     TRUTH,
     VALID_MASK,
-    acquisition_time,
     band_file,
     band_files,
     bands_from_names,
 )
 from flame.io.starcop.truth import Truth, read_truth
-from flame.io.validity import FILL_BELOW, count_note, find_valid
+from flame.io.validity import count_note, find_valid
 from flame.physics import METHANE_WINDOW_NM, BandSet, sensor
 from flame.scene import Acquisition, Scene
 from flame.tile import LabelledTile
 
-__all__ = ["LOOKS_LIKE", "is_tile", "read_tile", "read_tile_scene"]
+__all__ = ["LOOKS_LIKE", "is_tile", "read_dataset", "read_tile", "read_tile_scene"]
 
 LOOKS_LIKE = "a STARCOP tile folder with TOA_AVIRIS_<nm>nm.tif files"
 
@@ -103,13 +107,28 @@ def read_tile(
     tile = LabelledTile(
         name=folder.name,
         scene=scene,
-        label=_read_label(folder / LABEL, scene.shape),
-        enhancement_ppm_m=_read_map(folder / ENHANCEMENT, scene),
-        mag1c_ppm_m=_read_map(folder / MAG1C, scene),
+        label=read_label(folder / LABEL, scene.shape),
+        enhancement_ppm_m=read_methane_map(folder / ENHANCEMENT, scene.shape),
+        mag1c_ppm_m=read_methane_map(folder / MAG1C, scene.shape),
         emission_kg_h=truth.emission_kg_h if truth else None,
         sources=truth.sources if truth else (),
     )
     return tile if pad_to is None else _pad(tile, pad_to)
+
+
+def read_dataset(root: Path | str, split: str = "train", pad_to: int | None = None) -> Dataset:
+    """Opens a split of a STARCOP folder.
+
+    Args:
+        root: The folder with the CSV files and the tile folders.
+        split: `train` or `test`.
+        pad_to: Size to pad smaller tiles to; 512 for STARCOP.
+
+    Raises:
+        ReaderError: If the split has no usable CSV file.
+    """
+    root = Path(root)
+    return Dataset(root, tuple(read_index(find_index(root, split), split)), partial(read_tile, pad_to=pad_to))
 
 
 def _choose_bands(folder: Path, truth: Truth | None, window_nm: tuple[float, float]) -> tuple[list[Path], BandSet]:
@@ -151,24 +170,10 @@ def _refuse_gaps(folder: Path, centres_nm: Float[np.ndarray, " band"], window_nm
 
 def _read_stack(files: list[Path], shape: tuple[int, int]) -> Float32[np.ndarray, "band row col"]:
     stack = np.empty((len(files), *shape), dtype=np.float32)
-    for layer, path in zip(stack, files, strict=True):
-        layer[:] = read_layer(path, shape)
+    with rasterio.Env(GDAL_DISABLE_READDIR_ON_OPEN="EMPTY_DIR"):  # Else every file lists the folder's hundreds anew.
+        for layer, path in zip(stack, files, strict=True):
+            layer[:] = read_layer(path, shape)
     return stack
-
-
-def _read_label(path: Path, shape: tuple[int, int]) -> Bool[np.ndarray, "row col"]:
-    values = read_layer(path, shape)
-    if not np.isin(values, (0, 1)).all():
-        raise ReaderError(path, "holds other values than 0 and 1", "give a binary plume mask")
-    return np.equal(values, 1)
-
-
-def _read_map(path: Path, scene: Scene) -> Float32[np.ndarray, "row col"] | None:
-    """A methane map if there is one; zero where it has no value."""
-    if not path.exists():
-        return None
-    values = read_layer(path, scene.shape)
-    return np.where(np.isfinite(values) & (values > FILL_BELOW), values, np.float32(0))
 
 
 def _pad(tile: LabelledTile, size: int) -> LabelledTile:

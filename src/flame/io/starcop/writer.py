@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from flame.io.errors import ReaderError
+from flame.io.names import check_name
 from flame.io.raster import write_layer
-from flame.io.starcop.layout import ENHANCEMENT, LABEL, MAG1C, RGB_NM, TRUTH, band_file, check_name
+from flame.io.starcop.layout import ENHANCEMENT, LABEL, MAG1C, RGB_NM, TRUTH, band_file
 from flame.io.starcop.truth import write_truth
 from flame.tile import LabelledTile
 

@@ -1,18 +1,17 @@
-"""A split of a STARCOP folder, tile by tile; a damaged tile does not stop the others."""
+"""A split of a data set, tile by tile; a damaged tile does not stop the others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from flame.io.errors import ReaderError
-from flame.io.starcop.index import TileRecord, find_index, read_index
-from flame.io.starcop.reader import read_tile
+from flame.io.index import TileRecord
 from flame.scene import SceneError
 from flame.tile import LabelledTile, TileError
 
-__all__ = ["Dataset", "TileFailure", "read_dataset"]
+__all__ = ["Dataset", "TileFailure"]
 
 
 @dataclass(frozen=True)
@@ -30,13 +29,13 @@ class Dataset:
     Attributes:
         root: The folder that holds the tile folders.
         records: The tiles listed.
-        pad_to: Smaller tiles are padded to this size with invalid pixels; 512 for STARCOP.
+        read_folder: Reads one tile folder; must be importable, so that tiles can be read in several processes.
     """
 
     root: Path
     records: tuple[TileRecord, ...]
-    pad_to: int | None = None
-    _folders: dict[str, Path] = field(default_factory=dict, init=False, repr=False, compare=False)
+    read_folder: Callable[[Path], LabelledTile]
+    _deeper: dict[str, Path] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.records)
@@ -46,13 +45,13 @@ class Dataset:
         direct = self.root / record.name
         if direct.is_dir():
             return direct
-        if not self._folders:
-            self._folders.update({path.name: path for path in self.root.glob("*/*/") if path.is_dir()})
-        if record.name not in self._folders:
+        if not self._deeper:
+            self._deeper.update({path.name: path for path in self.root.glob("*/*") if path.is_dir()})
+        if record.name not in self._deeper:
             raise ReaderError(
                 direct, "the tile is listed but its folder is not there", "download it or remove its row from the CSV"
             )
-        return self._folders[record.name]
+        return self._deeper[record.name]
 
     def read(self, record: TileRecord) -> LabelledTile:
         """Reads one tile; its emission rate comes from the CSV file unless the tile itself says.
@@ -62,7 +61,7 @@ class Dataset:
         """
         folder = self.folder(record)
         try:
-            tile = read_tile(folder, self.pad_to)
+            tile = self.read_folder(folder)
         except (SceneError, TileError) as failure:
             raise ReaderError(folder, str(failure), "download the tile again or remove its row from the CSV") from None
         return tile if tile.emission_kg_h is not None else replace(tile, emission_kg_h=record.emission_kg_h)
@@ -76,8 +75,7 @@ class Dataset:
         Raises:
             ReaderError: After the last tile, if some could not be read and `failures` was not given, or if none could.
         """
-        lost: list[TileFailure] = [] if failures is None else failures
-        before = len(lost)
+        lost: list[TileFailure] = []
         for record in self.records:
             try:
                 tile = self.read(record)
@@ -85,26 +83,13 @@ class Dataset:
                 lost.append(TileFailure(record.name, str(failure)))
                 continue
             yield tile
-        if len(lost) > before and (failures is None or len(lost) - before == len(self.records)):
-            raise _summary(self.root, lost[before:], len(self.records))
+        if failures is not None:
+            failures.extend(lost)
+        if lost and (failures is None or len(lost) == len(self.records)):
+            raise _summary(self.root, lost, len(self.records))
 
 
 def _summary(root: Path, lost: Sequence[TileFailure], listed: int) -> ReaderError:
     lines = "".join(f"\n  {failure.message}" for failure in lost[:5])
     more = f"\n  and {len(lost) - 5} more" if len(lost) > 5 else ""
-    return ReaderError(root, f"{len(lost)} of {listed} tiles could not be read", f"the others are done{lines}{more}")
-
-
-def read_dataset(root: Path | str, split: str = "train", pad_to: int | None = None) -> Dataset:
-    """Opens a split of a STARCOP folder.
-
-    Args:
-        root: The folder with the CSV files and the tile folders.
-        split: `train` or `test`.
-        pad_to: Size to pad smaller tiles to; 512 for STARCOP.
-
-    Raises:
-        ReaderError: If the split has no usable CSV file.
-    """
-    root = Path(root)
-    return Dataset(root, tuple(read_index(find_index(root, split), split)), pad_to)
+    return ReaderError(root, f"{len(lost)} of {listed} tiles could not be read", f"mend or remove them:{lines}{more}")

@@ -1,4 +1,4 @@
-"""The CSV files that list a split's tiles."""
+"""The CSV files that list a split's tiles, in STARCOP's columns and in those of its successors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flame.io.errors import ReaderError
-from flame.io.starcop.layout import acquisition_time, check_name, flight_line
+from flame.io.names import acquisition_time, check_name, flight_line
 from flame.tile import LabelledTile
 
 __all__ = ["TileRecord", "find_index", "read_index", "write_index"]
@@ -64,7 +64,7 @@ class TileRecord:
 
 
 def find_index(root: Path | str, split: str) -> Path:
-    """The CSV file of a split: `<split>.csv`, or the only `<split>_*.csv` as in STARCOP's smaller downloads."""
+    """The CSV file of a split: `<split>.csv`, or the only `<split>_*.csv`, as in STARCOP's smaller downloads."""
     root = Path(root)
     exact = root / f"{split}.csv"
     if exact.is_file():
@@ -82,7 +82,8 @@ def read_index(path: Path | str, split: str | None = None) -> list[TileRecord]:
     """Reads a split's CSV file.
 
     Args:
-        path: The file; it needs the columns `id` and `has_plume`, and takes `qplume`, `subset` and `difficulty`.
+        path: The file; it needs the columns `id` (or `event_id`, which then wins) and `has_plume`, and takes `qplume`,
+            `subset` and `difficulty`.
         split: Its split, if the file has no `subset` column; by default the first word of the file's name.
 
     Raises:
@@ -94,14 +95,15 @@ def read_index(path: Path | str, split: str | None = None) -> list[TileRecord]:
     with path.open(newline="", encoding="utf-8-sig") as text:
         rows = csv.DictReader(text)
         columns = rows.fieldnames or ()
-        missing = [column for column in ("id", "has_plume") if column not in columns]
+        name_column = "event_id" if "event_id" in columns else "id"
+        missing = [column for column in (name_column, "has_plume") if column not in columns]
         if not columns:
             raise ReaderError(path, "is empty", "download it again, or write it with flame.io.starcop.write_index")
         if missing:
             raise ReaderError(
                 path, f"lacks the column {' and '.join(missing)} (it has {', '.join(columns)})", "add the column"
             )
-        records = [_record(path, number, row, split) for number, row in enumerate(rows, start=2)]
+        records = [_record(path, number, row, name_column, split) for number, row in enumerate(rows, start=2)]
     if not records:
         raise ReaderError(path, "lists no tile", "download it again, or write it with flame.io.starcop.write_index")
     names = [record.name for record in records]
@@ -111,13 +113,13 @@ def read_index(path: Path | str, split: str | None = None) -> list[TileRecord]:
     return records
 
 
-def _record(path: Path, number: int, row: dict[str, str], split: str | None) -> TileRecord:
+def _record(path: Path, number: int, row: dict[str, str], name_column: str, split: str | None) -> TileRecord:
     def wrong(column: str, expected: str) -> ReaderError:
         return ReaderError(path, f"line {number}: {column} is '{row.get(column)}'", f"expected {expected}")
 
-    name = (row.get("id") or "").strip()
+    name = (row.get(name_column) or "").strip()
     if not name:
-        raise wrong("id", "the name of a tile folder")
+        raise wrong(name_column, "the name of a tile folder")
     check_name(name)
     plume = (row.get("has_plume") or "").strip().lower()
     if plume not in _TRUE | _FALSE:
