@@ -1,7 +1,7 @@
 """Writes src/flame/simulate/data/surfaces.npz: reflectances and sunlight for the simulator.
 
-The reflectances are a diverse subset of earthlib's spectral library (MIT), the solar irradiance is ASTM G173 as packaged
-by pvlib. Run it in the development environment:
+The reflectances are a diverse subset of earthlib's spectral library (MIT), the solar irradiance is ASTM G173 as
+packaged by pvlib. Run it in the development environment:
 
     python tools/make_surface_table.py
 """
@@ -43,7 +43,8 @@ def read_library() -> tuple[np.ndarray, np.ndarray, list[str]]:
     header = (folder / "spectra.sli.hdr").read_text()
     listed = re.search(r"wavelength\s*=\s*\{([^}]*)\}", header)
     lines, samples = (re.search(rf"{key}\s*=\s*(\d+)", header) for key in ("lines", "samples"))
-    assert listed and lines and samples
+    if not (listed and lines and samples):
+        raise SystemExit("spectra.sli.hdr is not the ENVI header this tool was written for")
     wavelength_nm = 1000.0 * np.array([float(x) for x in listed[1].split(",")])
     reflectance = np.fromfile(folder / "spectra.sli", dtype="<f4").reshape(int(lines[1]), int(samples[1]))
     with (folder / "spectra.csv").open(newline="") as stream:

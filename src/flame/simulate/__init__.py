@@ -1,5 +1,6 @@
 """Surfaces, air, plumes and sensors drawn at random: labelled tiles with the truth beside them."""
 
+from flame.simulate.injection import cut_background, inject_plume
 from flame.simulate.labels import LabelSettings, draw_label
 from flame.simulate.plumes import PlumeField, PlumeSettings, draw_plumes
 from flame.simulate.settings import (
@@ -24,8 +25,10 @@ __all__ = [
     "SimulatedTile",
     "SurfaceSettings",
     "TileSettings",
+    "cut_background",
     "draw_label",
     "draw_plumes",
+    "inject_plume",
     "preset",
     "simulate_tile",
     "tile_generator",

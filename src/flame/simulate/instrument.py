@@ -14,6 +14,8 @@ from flame.simulate.settings import InstrumentSettings
 __all__ = ["InstrumentState", "band_transmittance", "draw_instrument", "noise_sigma", "point_spread", "respond"]
 
 _SHIFT_GRID_NM = 0.25
+_SMOOTHED_STD = 0.1878
+"""Standard deviation of white noise after a Gaussian filter of sigma 8, `1 / sqrt(2 sqrt(pi) 8)`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +79,7 @@ def draw_instrument(
         noise_factor=_f32(
             settings.noise_scale.draw(rng) * np.exp(settings.band_noise_spread.draw(rng) * rng.standard_normal(count))
         ),
-        band_gain=_f32(np.exp(settings.band_gain.draw(rng) * rng.standard_normal(count))),
+        band_gain=_f32(np.exp(_band_gain(rng, count, settings))),
         band_offset=_f32(settings.band_offset.draw(rng) * rng.standard_normal(count)),
         stripe=_f32(stripe),
         column=column,
@@ -86,7 +88,14 @@ def draw_instrument(
     )
 
 
-def _f32(values: Float[np.ndarray, "..."]) -> Float32[np.ndarray, "..."]:
+def _band_gain(rng: np.random.Generator, count: int, settings: InstrumentSettings) -> Float[np.ndarray, " band"]:
+    """Log gain error of each band: a part that neighbours share and a part of its own."""
+    smooth = ndimage.gaussian_filter1d(rng.standard_normal(count + 40), 8.0)[20 : count + 20]
+    own = settings.band_mismatch.draw(rng) * rng.standard_normal(count)
+    return np.asarray(settings.band_gain.draw(rng) * smooth / _SMOOTHED_STD + own)
+
+
+def _f32(values: np.ndarray) -> np.ndarray:
     return np.asarray(values, dtype=np.float32)
 
 
@@ -127,7 +136,7 @@ def respond(
     """What the sensor would report without noise: gain, offset and stripes applied to blurred radiance."""
     gain = state.band_gain[:, None] * state.stripe
     signal = radiance * gain[:, state.column]
-    return signal + (state.band_offset * mean_radiance)[:, None, None]
+    return np.asarray(signal + (state.band_offset * mean_radiance)[:, None, None])
 
 
 def noise_sigma(

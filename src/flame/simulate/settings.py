@@ -80,9 +80,9 @@ class SurfaceSettings:
     roughness: Range = Range(1.8, 3.4)
     blending: Range = Range(0.08, 1.0, log=True)
     parcel_chance: float = 0.35
-    confuser_chance: float = 0.3
-    confuser_strength: Range = Range(0.02, 0.35, log=True)
-    texture: Range = Range(0.05, 0.35)
+    confuser_chance: float = 0.5
+    confuser_strength: Range = Range(0.03, 0.4, log=True)
+    texture: Range = Range(0.03, 0.25)
     grain: Range = Range(0.01, 0.12, log=True)
     relief: Range = Range(0.0, 0.2)
     shade_chance: float = 0.15
@@ -110,9 +110,9 @@ class AtmosphereSettings:
         haze: Reflectance of the air at 460 nm, for the RGB bands only.
     """
 
-    solar_zenith_deg: Range = Range(15.0, 60.0)
+    solar_zenith_deg: Range = Range(15.0, 55.0)
     view_zenith_deg: Range = Range(0.0, 18.0)
-    water_vapour: Range = Range(0.5, 4.0, log=True)
+    water_vapour: Range = Range(0.7, 2.4, log=True)
     vapour_spread: Range = Range(0.002, 0.03, log=True)
     dry_column: Range = Range(0.75, 1.0)
     elevation_spread: Range = Range(0.0005, 0.01, log=True)
@@ -132,7 +132,8 @@ class InstrumentSettings:
         smile_nm: Largest shift of the band centres across the swath.
         shift_nm: Shift of all band centres against the nominal ones.
         fwhm_factor: True band width against the nominal one.
-        band_gain: Standard deviation of each band's calibration error, relative.
+        band_gain: Standard deviation of the calibration error, smooth over neighbouring bands, relative.
+        band_mismatch: Standard deviation of each band's own calibration error, relative.
         band_offset: Standard deviation of each band's additive error, relative to the mean radiance of the band.
         stripe: Standard deviation of the gain of each detector column in each band, relative.
         column_gain: Standard deviation of a gain common to all bands of a detector column, relative.
@@ -143,20 +144,30 @@ class InstrumentSettings:
     """
 
     sensor: str = "aviris-ng"
-    noise_scale: Range = Range(0.7, 2.0, log=True)
+    noise_scale: Range = Range(0.7, 1.7, log=True)
     band_noise_spread: Range = Range(0.02, 0.15)
     psf_sigma_px: Range = Range(0.35, 0.8)
     smile_nm: Range = Range(0.0, 0.3)
     shift_nm: Range = Range(-0.5, 0.5)
     fwhm_factor: Range = Range(0.95, 1.08)
     band_gain: Range = Range(0.0, 0.03)
+    band_mismatch: Range = Range(0.0, 0.008)
     band_offset: Range = Range(0.0, 0.004)
-    stripe: Range = Range(0.0002, 0.004, log=True)
+    stripe: Range = Range(0.0003, 0.005, log=True)
     column_gain: Range = Range(0.0005, 0.01, log=True)
     dead_column_chance: float = 0.05
     saturation_chance: float = 0.03
     edge_chance: float = 0.25
     rotation_deg: Range = Range(-90.0, 90.0)
+
+
+_PLUMES = PlumeSettings(
+    source_shares=(0.48, 0.4, 0.09, 0.03),
+    emission_median_kg_h=40.0,
+    emission_log_sigma=1.0,
+    emission_range_kg_h=(5.0, 5_000.0),
+)
+"""Weaker than the plume model's own default: a 128 x 128 tile is a sixteenth of a STARCOP tile, its plumes are too."""
 
 
 @dataclass(frozen=True)
@@ -166,15 +177,17 @@ class TileSettings:
     Attributes:
         size: Rows and columns of a tile.
         pixel_m: Size of a ground pixel.
+        redraws: How often plumes that nobody could see are drawn again.
         surface, atmosphere, instrument, plume, label: The distributions of each part.
     """
 
     size: int = 128
     pixel_m: float = 5.0
+    redraws: int = 4
     surface: SurfaceSettings = field(default_factory=SurfaceSettings)
     atmosphere: AtmosphereSettings = field(default_factory=AtmosphereSettings)
     instrument: InstrumentSettings = field(default_factory=InstrumentSettings)
-    plume: PlumeSettings = field(default_factory=PlumeSettings)
+    plume: PlumeSettings = field(default_factory=lambda: _PLUMES)
     label: LabelSettings = field(default_factory=LabelSettings)
 
 
@@ -213,6 +226,7 @@ NARROW = TileSettings(
         shift_nm=Range(-0.1, 0.1),
         fwhm_factor=Range(0.99, 1.01),
         band_gain=Range(0.0, 0.005),
+        band_mismatch=Range(0.0, 0.002),
         band_offset=Range(0.0, 0.001),
         stripe=Range(0.0005, 0.001),
         column_gain=Range(0.001, 0.002),

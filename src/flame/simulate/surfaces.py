@@ -87,4 +87,4 @@ def _emission(layout: Layout, bands: BandSet) -> Float32[np.ndarray, "band row c
         return None
     metres = bands.centres_nm * 1e-9
     planck = 1.191042972e-16 / metres**5 / np.expm1(0.01438776877 / (metres * _FLAME_K))
-    return np.multiply.outer((planck * 1e-7).astype(np.float32), layout.heat)
+    return np.asarray(np.multiply.outer((planck * 1e-7).astype(np.float32), layout.heat))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float32
 
-from flame.physics import MAX_ENHANCEMENT_PPM_M, BandSet, sensor, unit_absorption
+from flame.physics import BandSet, sensor, unit_absorption
 from flame.scene import Acquisition, Scene
-from flame.simulate.atmosphere import AirState, band_sunlight, draw_air, visible_sunlight
+from flame.simulate.atmosphere import AirState, band_sunlight, draw_air, path_factor, visible_sunlight
 from flame.simulate.instrument import (
     InstrumentState,
     band_transmittance,
@@ -18,11 +18,9 @@ from flame.simulate.instrument import (
     point_spread,
     respond,
 )
-from flame.simulate.labels import draw_label
-from flame.simulate.plumes import draw_plumes
 from flame.simulate.settings import TileSettings
 from flame.simulate.surfaces import draw_ground
-from flame.simulate.visibility import visible_noise
+from flame.simulate.visibility import draw_labelled_plume, visible_noise
 from flame.tile import LabelledTile
 
 __all__ = ["SimulatedTile", "absorb", "simulate_tile", "tile_generator"]
@@ -79,8 +77,7 @@ def simulate_tile(rng: np.random.Generator, settings: TileSettings, name: str) -
     ground = draw_ground(rng, shape, bands, settings.surface)
     air = draw_air(rng, shape, settings.atmosphere)
     state = draw_instrument(rng, shape, bands, settings.instrument)
-    plume = draw_plumes(rng, shape, settings.pixel_m, settings.plume)
-    slant_ppm_m = np.minimum(np.float32(air.airmass) * plume.column_ppm_m, np.float32(MAX_ENHANCEMENT_PPM_M))
+    valid = state.seen if state.seen.any() else np.ones(shape, np.bool_)
 
     light = band_sunlight(bands, air, state.shift_nm, state.fwhm_factor, state.smile_nm)
     leaving = ground.reflectance * light
@@ -88,19 +85,19 @@ def simulate_tile(rng: np.random.Generator, settings: TileSettings, name: str) -
         leaving += ground.emission
     mean = leaving.mean(axis=(1, 2))
     scattered = np.float32(air.path_reflectance) * light.mean(axis=(1, 2))[:, None, None]
-    behind = absorb(leaving, slant_ppm_m, bands, state.smile_nm + np.float32(state.shift_nm))
     clean = respond(point_spread(leaving, state.psf_sigma_px) + scattered, mean, state)
-    signal = clean if behind is leaving else respond(point_spread(behind, state.psf_sigma_px) + scattered, mean, state)
+    noise = rng.standard_normal(clean.shape, dtype=np.float32)
+    sigma = noise_sigma(clean, bands, state, settings.instrument.sensor)
+    noise_ppm_m = visible_noise(_saturate(clean + sigma * noise, state), valid, unit_absorption(bands))
 
-    noise = rng.standard_normal(signal.shape, dtype=np.float32)
-    sigma = noise_sigma(signal, bands, state, settings.instrument.sensor)
-    valid = state.seen
-    if not valid.any():
-        valid = np.ones(shape, np.bool_)
+    plume = draw_labelled_plume(rng, settings, path_factor(air.airmass), noise_ppm_m, valid)
+    signal = clean
+    if plume.sources:
+        behind = absorb(leaving, plume.slant_ppm_m, bands, state.smile_nm + np.float32(state.shift_nm))
+        signal = respond(point_spread(behind, state.psf_sigma_px) + scattered, mean, state)
+        sigma = noise_sigma(signal, bands, state, settings.instrument.sensor)
     radiance = _saturate(signal + sigma * noise, state)
     radiance[:, ~valid] = 0.0
-    noise_ppm_m = visible_noise(_saturate(clean + sigma * noise, state), valid, unit_absorption(bands))
-    label = draw_label(slant_ppm_m, noise_ppm_m, valid, settings.label)
     scene = Scene(
         radiance=radiance,
         bands=bands,
@@ -116,8 +113,8 @@ def simulate_tile(rng: np.random.Generator, settings: TileSettings, name: str) -
     tile = LabelledTile(
         name=name,
         scene=scene,
-        label=label,
-        enhancement_ppm_m=slant_ppm_m,
+        label=plume.label,
+        enhancement_ppm_m=plume.slant_ppm_m,
         emission_kg_h=float(sum(source.emission_kg_h for source in plume.sources)),
         sources=plume.sources,
     )
@@ -131,7 +128,7 @@ def _saturate(
     if state.saturates >= 1.0:
         return radiance
     full = np.quantile(radiance[0], state.saturates)
-    return np.minimum(radiance, np.float32(full))
+    return np.asarray(np.minimum(radiance, np.float32(full)))
 
 
 def _rgb(

@@ -1,0 +1,65 @@
+"""The calibration as a table for the terminal and a figure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from rich.table import Table
+
+from flame.bench.calibration import Comparison
+
+__all__ = ["comparison_table", "plot_comparison"]
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """Simulated and reference figures side by side."""
+    ours, theirs = comparison.simulated, comparison.reference
+    table = Table("figure", ours.source, theirs.source, title="calibration of the simulator")
+    low, high = np.quantile(ours.tile_noise_ppm_m, [0.1, 0.9])
+    table.add_row(
+        "matched-filter noise (ppm m)",
+        f"{ours.noise_ppm_m:.0f} (10-90 %: {low:.0f}-{high:.0f})",
+        f"{theirs.noise_ppm_m:.0f}",
+    )
+    table.add_row(
+        "same, pooled covariance (ppm m)", f"{ours.pooled_noise_ppm_m:.0f}", f"{theirs.pooled_noise_ppm_m:.0f}"
+    )
+    for rank in (1, 2, 3, 5, 10, 20):
+        if rank <= comparison.eigenvalue_ratios.size:
+            table.add_row(
+                f"relative eigenvalue {rank}",
+                f"{ours.eigenvalues[rank - 1]:.3g}",
+                f"{theirs.eigenvalues[rank - 1]:.3g}",
+            )
+    table.add_row("worst ratio of the first 20", f"{comparison.eigenvalue_worst_ratio:.2f}", "1")
+    table.add_row("condition number", f"{ours.condition_number:.3g}", f"{theirs.condition_number:.3g}")
+    table.add_row("mean spectrum, rms log difference", f"{comparison.shape_error:.3f}", "0")
+    table.add_row("plume pixels (%)", f"{100 * ours.plume_pixel_share:.2f}", f"{100 * theirs.plume_pixel_share:.2f}")
+    table.add_row("plume tiles (%)", f"{100 * ours.plume_tile_share:.0f}", f"{100 * theirs.plume_tile_share:.0f}")
+    return table
+
+
+def plot_comparison(comparison: Comparison, out: Path | str) -> Path:
+    """Eigenvalues, mean spectrum and the spread of matched-filter noise as a PNG."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    ours, theirs = comparison.simulated, comparison.reference
+    figure = Figure(figsize=(12, 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, middle, right = figure.subplots(1, 3)
+    for part in (theirs, ours):
+        left.semilogy(np.arange(1, part.eigenvalues.size + 1), part.eigenvalues, label=part.source)
+        middle.plot(part.wavelength_nm, part.mean_radiance / part.mean_radiance.mean(), label=part.source)
+    left.set(xlabel="rank", ylabel="relative covariance eigenvalue")
+    left.legend(fontsize=8)
+    middle.set(xlabel="wavelength (nm)", ylabel="mean radiance / its mean")
+    right.hist(ours.tile_noise_ppm_m, bins=30, color="C1")
+    right.axvline(theirs.noise_ppm_m, color="C0")
+    right.set(xlabel="matched-filter noise of a tile (ppm m)", ylabel="tiles")
+    out = Path(out)
+    partial = out.with_name(f".{out.name}.partial")
+    figure.savefig(partial, format="png", dpi=130)
+    partial.replace(out)
+    return out

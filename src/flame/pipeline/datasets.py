@@ -1,0 +1,197 @@
+"""Simulated data sets: planned, drawn in parallel, written in the STARCOP layout."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from itertools import repeat
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TypeVar
+
+from flame import __version__
+from flame.errors import FlameError
+from flame.io import read_scene, starcop
+from flame.scene import Scene
+from flame.simulate import (
+    SimulatedTile,
+    TileSettings,
+    cut_background,
+    inject_plume,
+    preset,
+    simulate_tile,
+    tile_generator,
+)
+
+__all__ = ["PLAN_FILE", "SimulationPlan", "map_tiles", "read_plan", "simulate_dataset"]
+
+PLAN_FILE = "simulation.json"
+
+T = TypeVar("T")
+
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class SimulationPlan:
+    """Everything that fixes a simulated data set; kept beside it as `simulation.json`.
+
+    Attributes:
+        tiles: Number of tiles.
+        seed: Seed of the whole set; each tile draws from its own stream by its index.
+        preset: Name of the settings in `flame.simulate.PRESETS`.
+        size: Rows and columns of a tile.
+        sensor: Sensor whose bands and noise are simulated.
+        test_share: Share of the tiles that go to the test split, the last ones.
+        backgrounds: Real scenes to inject plumes into; none for simulated ground.
+        background_noise: Whether sensor noise is added to real backgrounds.
+    """
+
+    tiles: int
+    seed: int = 0
+    preset: str = "wide"
+    size: int = 128
+    sensor: str = "aviris-ng"
+    test_share: float = 0.2
+    backgrounds: tuple[str, ...] = ()
+    background_noise: bool = True
+
+    def __post_init__(self) -> None:
+        if self.tiles < 1:
+            raise FlameError(f"a data set needs at least one tile, got {self.tiles}")
+        if not 0.0 <= self.test_share <= 1.0:
+            raise FlameError(f"the test share must lie in 0 to 1, got {self.test_share}")
+        if self.seed < 0:
+            raise FlameError(f"the seed must not be negative, got {self.seed}")
+        self.settings()
+
+    def settings(self) -> TileSettings:
+        """The distributions to draw from."""
+        return preset(self.preset, size=self.size, sensor_name=self.sensor)
+
+    def name(self, index: int) -> str:
+        """Name of a tile."""
+        kind = "real" if self.backgrounds else "sim"
+        return f"{kind}_{self.preset}_{self.seed}_{index:06d}"
+
+    def split(self, index: int) -> str:
+        """Split of a tile, `train` or `test`."""
+        return "test" if index >= round(self.tiles * (1.0 - self.test_share)) else "train"
+
+    def draw(self, index: int) -> SimulatedTile:
+        """Draws one tile with all its truth; what is on disk is this tile."""
+        rng = tile_generator(self.seed, index)
+        if not self.backgrounds:
+            return simulate_tile(rng, self.settings(), self.name(index))
+        path = self.backgrounds[int(rng.integers(len(self.backgrounds)))]
+        scene = cut_background(_background(path), rng, self.size)
+        return inject_plume(scene, rng, self.settings(), self.name(index), add_noise=self.background_noise)
+
+
+@lru_cache(maxsize=8)
+def _background(path: str) -> Scene:
+    return read_scene(path)
+
+
+def read_plan(folder: Path | str) -> SimulationPlan:
+    """The plan of a simulated data set, from which its tiles can be drawn again with their truth."""
+    path = Path(folder) / PLAN_FILE
+    if not path.is_file():
+        raise FlameError(f"{path}: no such file; only data sets written by `flame simulate` can be drawn again")
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    stored.pop("flame_version", None)
+    return SimulationPlan(**{**stored, "backgrounds": tuple(stored["backgrounds"])})
+
+
+def _write_plan(plan: SimulationPlan, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / PLAN_FILE
+    if path.is_file() and read_plan(folder) != plan:
+        raise FlameError(f"{folder} holds another simulation (see {PLAN_FILE}); choose an empty folder")
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(json.dumps({**asdict(plan), "flame_version": __version__}, indent=1) + "\n", encoding="utf-8")
+    partial.replace(path)
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Workers started inside use one BLAS thread each: faster together, and the same rounding everywhere."""
+    before = {name: os.environ.get(name) for name in _THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(_THREAD_VARIABLES, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def map_tiles(
+    work: Callable[[SimulationPlan, int], T], plan: SimulationPlan, workers: int | None = None
+) -> Iterator[T]:
+    """Applies a function of (plan, index) to every tile in worker processes; results come in order.
+
+    Args:
+        work: A function at module level.
+        plan: The data set.
+        workers: Number of processes; by default one for each core.
+    """
+    workers = min(workers or os.cpu_count() or 1, plan.tiles)
+    with _one_thread_each(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(work, repeat(plan, plan.tiles), range(plan.tiles), chunksize=2)
+
+
+def _write(folder: Path, plan: SimulationPlan, index: int) -> starcop.TileRecord:
+    tile = plan.draw(index).tile
+    starcop.write_tile(tile, folder / tile.name)
+    return starcop.TileRecord.of(tile, plan.split(index))
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """A function of (plan, index) that can be sent to a worker."""
+
+    folder: Path
+
+    def __call__(self, plan: SimulationPlan, index: int) -> starcop.TileRecord:
+        return _write(self.folder, plan, index)
+
+
+def simulate_dataset(
+    plan: SimulationPlan,
+    folder: Path | str,
+    workers: int | None = None,
+    on_tile: Callable[[starcop.TileRecord], None] | None = None,
+) -> list[starcop.TileRecord]:
+    """Draws a data set and writes it: a folder a tile, `train.csv`, `test.csv` and `simulation.json`.
+
+    The bytes depend on the plan alone, not on the number of workers.
+
+    Args:
+        plan: What to draw.
+        folder: Where to; a folder that holds another simulation is refused.
+        workers: Number of processes; by default one for each core.
+        on_tile: Called after each tile, for a progress bar.
+    """
+    folder = Path(folder)
+    plan = replace(plan, backgrounds=tuple(str(Path(path).resolve()) for path in plan.backgrounds))
+    for path in plan.backgrounds:
+        _background(path).methane()
+    _write_plan(plan, folder)
+    records = []
+    for record in map_tiles(_Writer(folder), plan, workers):
+        records.append(record)
+        if on_tile is not None:
+            on_tile(record)
+    for split in ("train", "test"):
+        members = [record for record in records if record.split == split]
+        if members:
+            starcop.write_index(folder, split, members)
+    return records
