@@ -17,6 +17,8 @@ from flame.models.spectral import SpectralConv2d
 __all__ = ["MiniUNet", "OperatorBlock", "SqueezeExcite", "UFno"]
 
 _LEAK = 0.1
+_POINTWISE_GAIN = 2.0  # GELU halves a small signal: with gates nearly open, features keep their scale through a block
+_GATE_START = 2.0
 _UNET_STRIDE = 8
 
 
@@ -28,6 +30,7 @@ class SqueezeExcite(nn.Module):
         hidden = max(least, channels // reduction)
         self.squeeze = nn.Linear(channels, hidden)
         self.excite = nn.Linear(hidden, channels)
+        nn.init.constant_(self.excite.bias, _GATE_START)
 
     def forward(self, field: Float[Tensor, "batch channel row col"]) -> Float[Tensor, "batch channel row col"]:
         """The field with its channels reweighted."""
@@ -86,6 +89,8 @@ class OperatorBlock(nn.Module):
         super().__init__()
         self.spectral = SpectralConv2d(channels, modes)
         self.pointwise = nn.Conv2d(channels, channels, 1)
+        nn.init.orthogonal_(self.pointwise.weight, _POINTWISE_GAIN)
+        nn.init.zeros_(self.pointwise.bias)  # type: ignore[arg-type]
         self.unet = MiniUNet(channels) if local else None
         self.gate = SqueezeExcite(channels)
 

@@ -1,0 +1,192 @@
+"""FLAME: log-radiance to plume probability through a neural operator and the physics-guided score (sec:flame)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from flame.models.backbones import make_backbone
+from flame.models.conditioning import Background, SpectralStatistics, symmetric_whitening, tile_background
+from flame.models.fields import RADIANCE_FLOOR, fill_invalid, log_radiance, usable_pixels
+from flame.models.heads import PhysicsHeads, SegmentationHead, leaky_clamp
+from flame.models.noise_inputs import WhitenedTile, noise_inputs
+from flame.models.settings import FlameSettings, ModelSettingsError
+from flame.physics import ABSORPTION_UNIT_PPM_M
+
+__all__ = ["Conditioned", "Flame", "FlameOutput"]
+
+_TRAINING_FLOOR = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class Conditioned:
+    """What the learned part of FLAME takes: fields computed from the tile without any learned weight.
+
+    Attributes:
+        lifted: Input of the 1x1 lift (whitening by training statistics is folded into the lift's weights).
+        scored: Log-radiance in the score's coordinates.
+        direction: The absorption spectrum in those coordinates, scaled so that the score is in ppm m.
+        rgb: Normalised RGB of the segmentation head.
+    """
+
+    lifted: Float[Tensor, "batch channel row col"]
+    scored: Float[Tensor, "batch band row col"]
+    direction: Float[Tensor, "batch band"]
+    rgb: Float[Tensor, "batch rgb row col"] | None
+
+
+@dataclass(frozen=True, eq=False)
+class FlameOutput:
+    """Result of a forward pass; the score is None in the ablation without one.
+
+    Attributes:
+        logit: Plume logit; its sigmoid is the probability.
+        score: Score divided by tau and clipped to [0, tau_max].
+        score_ppm_m: The score before both, in ppm m.
+    """
+
+    logit: Float[Tensor, "batch row col"]
+    score: Float[Tensor, "batch row col"] | None
+    score_ppm_m: Float[Tensor, "batch row col"] | None
+
+
+def _per_ppm_m(target: Float[Tensor, "batch band"], weight: Float[Tensor, " band"] | None = None) -> Tensor:
+    """Direction d with `x . d` in ppm m for a residual x: the least-squares filter for `target`."""
+    weighted = target if weight is None else target * weight
+    return ABSORPTION_UNIT_PPM_M * weighted / (weighted * target).sum(1, keepdim=True).clamp_min(1e-30)
+
+
+class Flame(nn.Module):
+    """The network of the paper and, by its settings, its ablations and improvements.
+
+    Args:
+        settings: Architecture.
+        unit_spectrum: `flame.physics.unit_absorption` of the sensor's bands, per 100,000 ppm m.
+        statistics: Mean and covariance of the training set's log-radiance.
+    """
+
+    mean: Tensor
+    whitening: Tensor
+    projection: Tensor
+    variance: Tensor
+    unit_spectrum: Tensor
+
+    def __init__(
+        self,
+        settings: FlameSettings,
+        unit_spectrum: Float[np.ndarray, " band"],
+        statistics: SpectralStatistics | None = None,
+    ) -> None:
+        super().__init__()
+        p = settings.bands
+        statistics = statistics or SpectralStatistics.standard(p)
+        if unit_spectrum.shape != (p,) or statistics.mean.shape != (p,):
+            raise ModelSettingsError(
+                f"the model has {p} bands, but the absorption spectrum {unit_spectrum.shape[0]} and the training "
+                f"statistics {statistics.mean.shape[0]}"
+            )
+        self.settings = settings
+        covariance = torch.tensor(statistics.covariance, dtype=torch.float64)
+        leading = torch.linalg.eigh(covariance).eigenvectors[:, p - min(settings.projected_directions, p - 1) :]
+        whitening = symmetric_whitening(covariance[None], torch.tensor([1e12]), _TRAINING_FLOOR)[0]
+        for name, value in (
+            ("mean", torch.tensor(statistics.mean)),
+            ("whitening", whitening),
+            ("projection", torch.eye(p) - leading @ leading.T),
+            ("variance", covariance.diagonal()),
+            ("unit_spectrum", torch.tensor(np.array(unit_spectrum))),
+        ):
+            self.register_buffer(name, value.to(torch.float32))
+        self.lift = nn.Conv2d(p + len(settings.noise_inputs), settings.width, 1)
+        self.backbone = make_backbone(settings.backbone, settings.width, settings.modes)
+        start = self.mean if settings.score_space == "log" else torch.zeros(p)
+        self.heads = None if settings.score == "none" else PhysicsHeads(settings.score, settings.width, start)
+        channels = settings.width + (settings.score != "none") + 3 * (settings.rgb != "none")
+        self.segmentation = SegmentationHead(channels, prior=settings.plume_prior)
+
+    def forward(
+        self,
+        radiance: Float[Tensor, "batch band row col"],
+        rgb: Float[Tensor, "batch 3 row col"] | None,
+        valid: Bool[Tensor, "batch row col"],
+    ) -> FlameOutput:
+        """Plume logits and score of a batch of tiles of any size.
+
+        Args:
+            radiance: SWIR radiance in µW cm-2 nm-1 sr-1; what stands under an invalid pixel is never read.
+            rgb: Radiance near 640, 550 and 460 nm; may be None if the model does not use it.
+            valid: Pixels that may be used.
+        """
+        return self.network(self.condition(radiance, rgb, valid))
+
+    @torch.no_grad()
+    def condition(
+        self,
+        radiance: Float[Tensor, "batch band row col"],
+        rgb: Float[Tensor, "batch 3 row col"] | None,
+        valid: Bool[Tensor, "batch row col"],
+    ) -> Conditioned:
+        """Everything that is computed from the data alone: logarithm, hole filling, whitening, extra inputs."""
+        kind = self.settings
+        usable = usable_pixels(radiance, valid)
+        if kind.rgb != "none":
+            if rgb is None:
+                raise ModelSettingsError("this model takes RGB, but the scene has none")
+            usable = usable_pixels(rgb, usable)
+        log = log_radiance(radiance, usable)
+        if kind.conditioning == "tile":
+            background = tile_background(log, usable, self.unit_spectrum, kind.background)
+        else:
+            background = Background(self.mean[None], self.whitening[None])
+        needs_white = kind.conditioning == "tile" or kind.score_space == "whitened" or bool(kind.noise_inputs)
+        white = background.whiten(log) if needs_white else log
+        lifted = white if kind.conditioning == "tile" or kind.noise_inputs else log
+        target = background.target(self.unit_spectrum)
+        if kind.noise_inputs:
+            expanded = target.expand(log.shape[0], -1)
+            lifted = torch.cat([lifted, noise_inputs(WhitenedTile(log, white, expanded), kind.noise_inputs)], 1)
+        if kind.score_space == "whitened":
+            scored, direction = white, _per_ppm_m(target)
+        elif kind.score_space == "projected":
+            projection = Background(self.mean[None], self.projection[None])
+            scored, direction = projection.whiten(log), _per_ppm_m(projection.target(self.unit_spectrum))
+        else:
+            scored, direction = log, _per_ppm_m(self.unit_spectrum[None], 1.0 / self.variance.clamp_min(1e-12))
+        return Conditioned(lifted, scored, direction.expand(log.shape[0], -1), self._rgb(rgb, usable))
+
+    def _rgb(self, rgb: Tensor | None, usable: Tensor) -> Tensor | None:
+        if self.settings.rgb == "none" or rgb is None:
+            return None
+        if self.settings.rgb == "fixed":
+            return fill_invalid(rgb / self.settings.rgb_scale, usable)
+        log = fill_invalid(rgb.clamp_min(RADIANCE_FLOOR).log(), usable)
+        return log - log.mean((2, 3), keepdim=True)
+
+    def folded_lift(self) -> tuple[Float[Tensor, "width channel"], Float[Tensor, " width"]]:
+        """Weight and bias of the lift on `Conditioned.lifted`, whitening by training statistics folded in."""
+        weight, bias = self.lift.weight[:, :, 0, 0], self.lift.bias
+        assert bias is not None
+        if self.settings.conditioning == "training" and not self.settings.noise_inputs:
+            weight = weight @ self.whitening
+            bias = bias - weight @ self.mean
+        return weight, bias
+
+    def network(self, inputs: Conditioned) -> FlameOutput:
+        """The learned part: lift, backbone, heads, score, segmentation."""
+        weight, bias = self.folded_lift()
+        z = self.backbone(F.conv2d(inputs.lifted, weight[:, :, None, None], bias))
+        parts = [z]
+        score = score_ppm_m = None
+        if self.heads is not None:
+            score_ppm_m = self.heads(inputs.scored, z, inputs.direction)
+            leak = self.settings.clamp_leak if self.training else 0.0
+            score = leaky_clamp(score_ppm_m / self.settings.tau_ppm_m, self.settings.tau_max, leak)
+            parts.append(score[:, None])
+        if inputs.rgb is not None:
+            parts.append(inputs.rgb)
+        return FlameOutput(self.segmentation(torch.cat(parts, 1)), score, score_ppm_m)

@@ -1,0 +1,77 @@
+"""Extra inputs that tell the network how a pixel stands in its own tile, in units that do not depend on the scene."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+__all__ = ["NOISE_INPUTS", "WhitenedTile", "noise_inputs"]
+
+_TINY = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class WhitenedTile:
+    """What the inputs are computed from: log-radiance, its whitened form and the whitened target spectrum."""
+
+    log: Float[Tensor, "batch band row col"]
+    white: Float[Tensor, "batch band row col"]
+    target: Float[Tensor, "batch band"]
+
+
+def _matched_filter_sigma(tile: WhitenedTile) -> Tensor:
+    """Matched-filter response in standard deviations of the tile's background."""
+    unit = tile.target / tile.target.norm(dim=1, keepdim=True).clamp_min(_TINY)
+    return torch.bmm(unit[:, None], tile.white.flatten(2)).reshape(-1, *tile.white.shape[2:])
+
+
+def _power(tile: WhitenedTile) -> Tensor:
+    return tile.white.square().mean(1)
+
+
+def matched_filter(tile: WhitenedTile) -> Float[Tensor, "batch row col"]:
+    """Matched-filter response in standard deviations, compressed beyond a few: asinh."""
+    return torch.asinh(_matched_filter_sigma(tile))
+
+
+def brightness(tile: WhitenedTile) -> Float[Tensor, "batch row col"]:
+    """Mean log-radiance relative to the tile's median."""
+    mean = tile.log.mean(1)
+    return mean - mean.flatten(1).median(dim=1).values[:, None, None]
+
+
+def anomaly(tile: WhitenedTile) -> Float[Tensor, "batch row col"]:
+    """Log of the Mahalanobis distance per band (RX; Reed and Yu 1990)."""
+    return 0.5 * torch.log(_power(tile) + _TINY)
+
+
+def coherence(tile: WhitenedTile) -> Float[Tensor, "batch row col"]:
+    """Share of the residual that points along methane, signed: the adaptive coherence estimator, times sqrt(bands)."""
+    return _matched_filter_sigma(tile) * torch.rsqrt(_power(tile) + _TINY)
+
+
+def noise(tile: WhitenedTile) -> Float[Tensor, "batch row col"]:
+    """Log of the local noise: what differs between neighbouring columns, averaged over bands and 3 x 3 pixels."""
+    step = (tile.white[..., 1:] - tile.white[..., :-1]).square().mean(1)
+    step = F.pad(step[:, None], (1, 1, 0, 0), mode="replicate")
+    step = 0.25 * (step[..., 1:] + step[..., :-1])
+    return 0.5 * torch.log(F.avg_pool2d(F.pad(step, (1, 1, 1, 1), mode="replicate"), 3, 1)[:, 0] + _TINY)
+
+
+NOISE_INPUTS: dict[str, Callable[[WhitenedTile], Tensor]] = {
+    "matched_filter": matched_filter,
+    "brightness": brightness,
+    "anomaly": anomaly,
+    "coherence": coherence,
+    "noise": noise,
+}
+
+
+def noise_inputs(tile: WhitenedTile, names: tuple[str, ...]) -> Float[Tensor, "batch channel row col"]:
+    """The named inputs as channels."""
+    return torch.stack([NOISE_INPUTS[name](tile) for name in names], 1)
