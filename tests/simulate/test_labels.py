@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from flame.simulate.labels import LabelSettings, draw_label, visible_snr
+from flame.simulate.labels import LabelSettings, average, draw_label
 from flame.simulate.plumes import PlumeSettings, plume_column
 from flame.tile import PlumeSource
 
@@ -30,7 +30,7 @@ def plume() -> np.ndarray:
 def test_snr_is_that_of_the_weighted_average() -> None:
     rng = np.random.default_rng(0)
     noise = rng.uniform(50.0, 500.0, SHAPE).astype(np.float32)
-    flat = visible_snr(np.full(SHAPE, 100.0, np.float32), noise, SEEN, 2.0)
+    flat = average(np.full(SHAPE, 100.0, np.float32), noise, SEEN, 2.0).snr
     maps = []
     for _ in range(200):
         weight = 1.0 / np.square(noise)
@@ -50,9 +50,17 @@ def test_an_invisible_plume_has_no_label(plume: np.ndarray) -> None:
 
 
 def test_label_shrinks_as_noise_grows(plume: np.ndarray) -> None:
-    sizes = [int(draw_label(plume, _noise(level), SEEN).sum()) for level in (50.0, 150.0, 400.0, 1000.0)]
+    sizes = [int(draw_label(plume, _noise(level), SEEN).sum()) for level in (200.0, 400.0, 700.0, 1200.0)]
     assert sizes[0] > sizes[1] > sizes[2] > sizes[3]
     assert sizes[2] > 0
+
+
+def test_no_outline_below_the_faintest_enhancement(plume: np.ndarray) -> None:
+    settings = LabelSettings(outline_sigma_px=0.0, gap_px=0)
+    label = draw_label(plume, _noise(1.0), SEEN, settings)
+    seen = average(plume, _noise(1.0), SEEN, settings.eye_sigma_px).mean_ppm_m
+    assert label.any()
+    assert not label[seen < settings.faintest_ppm_m].any() or ndimage.binary_fill_holes(label).sum() == label.sum()
 
 
 def test_label_covers_the_bright_plume_and_little_else(plume: np.ndarray) -> None:

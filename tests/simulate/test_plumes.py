@@ -95,12 +95,19 @@ def test_same_seed_same_bytes_and_another_seed_another_plume() -> None:
 def test_counts_of_sources_and_emissions_follow_their_distributions() -> None:
     settings = PlumeSettings(tracers=2, emission_range_kg_h=(1e-3, 1e9))
     rng = np.random.default_rng(0)
-    drawn = [draw_plumes(rng, (16, 16), PIXEL_M, settings) for _ in range(300)]
+    drawn = [draw_plumes(rng, (16, 16), 40.0, settings) for _ in range(300)]
     shares = np.bincount([len(d.sources) for d in drawn], minlength=len(settings.source_shares)) / len(drawn)
     np.testing.assert_allclose(shares, settings.source_shares, atol=0.09)
     log_rate = np.log([s.emission_kg_h for d in drawn for s in d.sources])
     assert log_rate.mean() == pytest.approx(np.log(settings.emission_median_kg_h), abs=0.3)
     assert log_rate.std() == pytest.approx(settings.emission_log_sigma, rel=0.2)
+
+
+def test_emissions_scale_with_the_width_of_the_tile() -> None:
+    settings = PlumeSettings(source_shares=(0.0, 1.0), tracers=2)
+    small, large = (draw_plumes(np.random.default_rng(4), (n, n), PIXEL_M, settings).sources[0] for n in (128, 512))
+    assert small.emission_kg_h >= settings.emission_range_kg_h[0]
+    assert large.emission_kg_h == pytest.approx(4 * small.emission_kg_h)
 
 
 def test_columns_stay_within_what_the_absorption_table_covers() -> None:

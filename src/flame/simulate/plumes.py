@@ -15,20 +15,25 @@ from flame.tile import PlumeSource
 __all__ = ["PlumeField", "PlumeSettings", "draw_plumes", "plume_column"]
 
 _SECONDS_PER_HOUR = 3600.0
+_REFERENCE_WIDTH_M = 640.0
 
 
 @dataclass(frozen=True)
 class PlumeSettings:
     """Distributions from which sources, wind and turbulence of a tile are drawn.
 
+    Emission rates scale with the width of the tile: the visible length and width of a plume both grow in proportion to
+    the rate, so the plume's share of the tile stays about the same from a 128-pixel AVIRIS-NG tile to a 512-pixel one
+    or to the coarse pixels of a satellite, whose detection limit is as much higher.
+
     Attributes:
         source_shares: Probability of 0, 1, 2, ... sources in a tile; sums to one.
-        emission_median_kg_h: Median of the log-normal emission rate of a source.
+        emission_median_kg_h: Median of the log-normal emission rate of a source in a tile 640 m wide.
         emission_log_sigma: Standard deviation of the natural logarithm of the emission rate.
-        emission_range_kg_h: Smallest and largest emission rate; draws outside are drawn again.
+        emission_range_kg_h: Smallest and largest emission rate in such a tile; draws outside are drawn again.
         wind_mean_m_s: Mean of the Weibull-distributed (shape 2) wind speed.
         wind_range_m_s: Smallest and largest wind speed; draws outside are clipped.
-        intensity_range: Turbulent speed over wind speed: 0.06 in stable air to 0.3 in convection.
+        intensity_range: Turbulent speed over wind speed: 0.08 in stable air to 0.4 in convection.
         convection_m_s: Added to the wind (in squares) before `intensity_range` applies: sun-heated air stirs in a calm.
         growth_range: Growth of a puff's standard deviation per metre of travel.
         outer_scale_range_m: Wavelength of the largest eddies; large ones make the plume meander.
@@ -42,15 +47,15 @@ class PlumeSettings:
         tracers: Number of puffs that make one plume.
     """
 
-    source_shares: tuple[float, ...] = (0.5, 0.38, 0.09, 0.03)
-    emission_median_kg_h: float = 120.0
-    emission_log_sigma: float = 1.2
-    emission_range_kg_h: tuple[float, float] = (10.0, 20_000.0)
+    source_shares: tuple[float, ...] = (0.4, 0.48, 0.09, 0.03)
+    emission_median_kg_h: float = 60.0
+    emission_log_sigma: float = 0.9
+    emission_range_kg_h: tuple[float, float] = (5.0, 5000.0)
     wind_mean_m_s: float = 3.5
-    wind_range_m_s: tuple[float, float] = (0.8, 10.0)
-    intensity_range: tuple[float, float] = (0.06, 0.3)
+    wind_range_m_s: tuple[float, float] = (1.2, 10.0)
+    intensity_range: tuple[float, float] = (0.08, 0.4)
     convection_m_s: float = 1.5
-    growth_range: tuple[float, float] = (0.015, 0.045)
+    growth_range: tuple[float, float] = (0.02, 0.07)
     outer_scale_range_m: tuple[float, float] = (120.0, 800.0)
     divergent_range: tuple[float, float] = (0.0, 0.05)
     source_sigma_range_m: tuple[float, float] = (1.0, 5.0)
@@ -176,6 +181,7 @@ def draw_plumes(
     """
     count = int(rng.choice(len(settings.source_shares), p=settings.source_shares))
     column_ppm_m = np.zeros(shape, np.float32)
+    width_m = pixel_m * float(np.sqrt(shape[0] * shape[1]))
     sources = []
     weibull_scale = settings.wind_mean_m_s / 0.8862269
     wind_m_s = float(np.clip(weibull_scale * rng.weibull(2.0), *settings.wind_range_m_s))
@@ -184,7 +190,8 @@ def draw_plumes(
     for _ in range(count):
         place = rng.uniform(size=2) + upwind * rng.uniform(0.0, settings.margin)
         row, col = (float(size * part) for size, part in zip(shape, place, strict=True))
-        source = PlumeSource(row, col, _draw_emission(rng, settings), wind_m_s, wind_to_deg)
+        emission_kg_h = _draw_emission(rng, settings) * width_m / _REFERENCE_WIDTH_M
+        source = PlumeSource(row, col, emission_kg_h, wind_m_s, wind_to_deg)
         column_ppm_m += plume_column(rng, shape, pixel_m, source, settings)
         sources.append(source)
     return PlumeField(column_ppm_m, tuple(sources))
