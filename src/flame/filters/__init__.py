@@ -1,1 +1,24 @@
-"""Classical methane filters in NumPy, one method a file."""
+"""Classical methane filters in NumPy, one method a file: `score(radiance, bands, valid, settings)`."""
+
+from flame.filters.background import BackgroundSettings
+from flame.filters.errors import FilterError
+from flame.filters.log_mf import LogMatchedFilter, LogMfSettings
+from flame.filters.log_mf import fit as fit_log_mf
+from flame.filters.mag1c import Mag1cSettings
+from flame.filters.mag1c_sas import Mag1cSasSettings
+from flame.filters.registry import FILTERS, Filter, filter_named
+from flame.filters.target import LinearSettings
+
+__all__ = [
+    "FILTERS",
+    "BackgroundSettings",
+    "Filter",
+    "FilterError",
+    "LinearSettings",
+    "LogMatchedFilter",
+    "LogMfSettings",
+    "Mag1cSasSettings",
+    "Mag1cSettings",
+    "filter_named",
+    "fit_log_mf",
+]

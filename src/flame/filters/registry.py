@@ -1,0 +1,59 @@
+"""Every filter by name, with its unit and the canonical threshold: the one place where these are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float32
+
+from flame.filters import ace, cem, log_mf, mag1c, mag1c_sas, mf
+from flame.filters.errors import FilterError
+
+__all__ = ["FILTERS", "Filter", "filter_named"]
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A classical filter.
+
+    Attributes:
+        name: The name used on the command line.
+        title: The name people write.
+        score: `score(radiance, bands, valid, settings=None)`, scores as float32 (row, col).
+        unit: `ppm m` if the score is an enhancement, else `statistic`.
+        threshold: Canonical threshold of Herec et al. (2025), which the paper takes over; None if there is none.
+    """
+
+    name: str
+    title: str
+    score: Callable[..., Float32[np.ndarray, "row col"]]
+    unit: Literal["ppm m", "statistic"]
+    threshold: float | None
+
+
+FILTERS: dict[str, Filter] = {
+    entry.name: entry
+    for entry in (
+        Filter("cem", "CEM", cem.score, "statistic", 0.004),
+        Filter("mf", "Matched filter", mf.score, "statistic", 0.004),
+        Filter("ace", "ACE", ace.score, "statistic", 0.03),
+        Filter("mag1c", "MAG1C", mag1c.score, "ppm m", 300.0),
+        Filter("mag1c-sas", "MAG1C-SAS", mag1c_sas.score, "ppm m", 300.0),
+        Filter("log-mf", "Log-domain matched filter", log_mf.score, "ppm m", None),
+    )
+}
+
+
+def filter_named(name: str) -> Filter:
+    """The filter of that name.
+
+    Raises:
+        FilterError: If the name is not known; the message lists those that are.
+    """
+    try:
+        return FILTERS[name.lower()]
+    except KeyError:
+        raise FilterError(f"no filter '{name}'; known are {', '.join(FILTERS)}") from None
