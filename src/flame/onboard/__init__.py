@@ -1,1 +1,42 @@
 """The torch-free flight runtime: model package, inference session, tile stream, profiling."""
+
+from flame.onboard.backends import RUNTIMES, Backend, open_backend
+from flame.onboard.detector import Detection, Detector
+from flame.onboard.manifest import BackgroundFacts, Manifest, ModelError
+from flame.onboard.package import (
+    DEFAULT_MODEL,
+    ModelPackage,
+    choose_model,
+    load_model,
+    packaged_models,
+    sha256_of,
+    write_package,
+)
+from flame.onboard.quality import UNUSABLE, Quality
+from flame.onboard.stream import LineStream, StreamBlock, StreamError
+from flame.onboard.strip import TileReport, Timings
+
+__all__ = [
+    "DEFAULT_MODEL",
+    "RUNTIMES",
+    "UNUSABLE",
+    "Backend",
+    "BackgroundFacts",
+    "Detection",
+    "Detector",
+    "LineStream",
+    "Manifest",
+    "ModelError",
+    "ModelPackage",
+    "Quality",
+    "StreamBlock",
+    "StreamError",
+    "TileReport",
+    "Timings",
+    "choose_model",
+    "load_model",
+    "open_backend",
+    "packaged_models",
+    "sha256_of",
+    "write_package",
+]

@@ -1,0 +1,127 @@
+"""Inference engines behind one call: onnxruntime, which always is there, and OpenVINO where it is installed."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float32
+
+from flame.onboard.manifest import OUTPUTS, ModelError
+from flame.onboard.package import ModelPackage
+
+__all__ = ["RUNTIMES", "Backend", "OnnxRuntimeBackend", "OpenVinoBackend", "Runtime", "open_backend", "usable_cores"]
+
+Runtime = Literal["auto", "onnxruntime", "openvino"]
+RUNTIMES: tuple[str, ...] = ("auto", "onnxruntime", "openvino")
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """One loaded model, ready to answer."""
+
+    name: str
+
+    def infer(
+        self, inputs: Mapping[str, Float32[np.ndarray, ...]]
+    ) -> tuple[Float32[np.ndarray, "row col"], Float32[np.ndarray, "row col"]]:
+        """Probability and score of one tile; the arrays may be overwritten by the next call."""
+        ...
+
+
+class OnnxRuntimeBackend:
+    """onnxruntime on CUDA where the installed build has it, else on the CPU."""
+
+    def __init__(self, model: ModelPackage, threads: int) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        available = onnxruntime.get_available_providers()
+        providers = [p for p in ("CUDAExecutionProvider", "CPUExecutionProvider") if p in available]
+        try:
+            self._session = onnxruntime.InferenceSession(model.onnx, options, providers=providers)
+        except Exception as mistake:  # onnxruntime's own exceptions share no base class
+            raise ModelError(f"{model.source}: onnxruntime cannot load the graph: {mistake}") from mistake
+        self.name = f"onnxruntime {onnxruntime.__version__} ({self._session.get_providers()[0]})"
+        _check_names(model, {i.name for i in self._session.get_inputs()}, {o.name for o in self._session.get_outputs()})
+
+    def infer(
+        self, inputs: Mapping[str, Float32[np.ndarray, ...]]
+    ) -> tuple[Float32[np.ndarray, "row col"], Float32[np.ndarray, "row col"]]:
+        """See `Backend`."""
+        probability, score = self._session.run(list(OUTPUTS), dict(inputs))
+        return probability[0], score[0]
+
+
+class OpenVinoBackend:
+    """OpenVINO on the CPU in float32."""
+
+    def __init__(self, model: ModelPackage, threads: int) -> None:
+        import openvino
+
+        core = openvino.Core()
+        settings: dict[str, Any] = {
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_NUM_THREADS": threads,
+            "INFERENCE_PRECISION_HINT": "f32",
+        }
+        try:
+            compiled = core.compile_model(core.read_model(io.BytesIO(model.onnx)), "CPU", settings)
+        except RuntimeError as mistake:
+            raise ModelError(f"{model.source}: OpenVINO cannot load the graph: {mistake}") from mistake
+        self.name = f"openvino {openvino.__version__.split('-')[0]} (CPU)"
+        _check_names(
+            model, {n for i in compiled.inputs for n in i.names}, {n for o in compiled.outputs for n in o.names}
+        )
+        self._request = compiled.create_infer_request()
+
+    def infer(
+        self, inputs: Mapping[str, Float32[np.ndarray, ...]]
+    ) -> tuple[Float32[np.ndarray, "row col"], Float32[np.ndarray, "row col"]]:
+        """See `Backend`."""
+        self._request.infer(dict(inputs), share_inputs=True)
+        probability, score = (np.asarray(self._request.get_tensor(name).data) for name in OUTPUTS)
+        return probability[0], score[0]
+
+
+def _check_names(model: ModelPackage, inputs: set[str], outputs: set[str]) -> None:
+    wanted = set(model.manifest.inputs)
+    if not (wanted <= inputs and len(inputs) >= len(wanted)) or not set(OUTPUTS) <= outputs:
+        raise ModelError(
+            f"{model.source}: the graph has inputs {sorted(inputs)} and outputs {sorted(outputs)}, the manifest says "
+            f"{sorted(wanted)} and {sorted(OUTPUTS)}"
+        )
+
+
+def usable_cores() -> int:
+    """Cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def open_backend(model: ModelPackage, runtime: str = "auto", threads: int | None = None) -> Backend:
+    """Loads a model into an engine.
+
+    Args:
+        model: A verified package.
+        runtime: "onnxruntime", "openvino", or "auto" for OpenVINO if installed, which is the faster on CPUs.
+        threads: CPU threads; all that this process may use unless given.
+
+    Raises:
+        ModelError: If the engine is not known or not installed, or cannot load the graph.
+    """
+    if runtime not in RUNTIMES:
+        raise ModelError(f"no runtime '{runtime}'; known are {', '.join(RUNTIMES)}")
+    threads = threads or usable_cores()
+    has_openvino = find_spec("openvino") is not None
+    if runtime == "openvino" and not has_openvino:
+        raise ModelError("OpenVINO is not installed; install flame-methane[openvino] or take --runtime onnxruntime")
+    if runtime == "onnxruntime" or not has_openvino:
+        return OnnxRuntimeBackend(model, threads)
+    return OpenVinoBackend(model, threads)

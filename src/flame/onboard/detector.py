@@ -1,0 +1,150 @@
+"""The detector: a model package and an engine, scenes in and detections out. No torch anywhere."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Bool, Float32, UInt8
+
+from flame.detection import Plume, TileGrid, find_plumes, plume_mask
+from flame.onboard.backends import open_backend, usable_cores
+from flame.onboard.manifest import ModelError
+from flame.onboard.package import ModelPackage, fitting_bands, load_model
+from flame.onboard.prepare import TilePreparer
+from flame.onboard.quality import Quality
+from flame.onboard.stream import LineStream
+from flame.onboard.strip import Rows, StripEngine, TileReport, Timings
+from flame.physics import METHANE_WINDOW_NM, BandMismatchError
+from flame.scene import Scene
+
+__all__ = ["Detection", "Detector"]
+
+
+@dataclass(frozen=True, eq=False)
+class Detection:
+    """What was found in a scene, in its pixels.
+
+    Attributes:
+        probability: Plume probability, 0 where unusable.
+        score_ppm_m: Methane score, 0 where unusable.
+        mask: Plume pixels after the decision rule.
+        usable: Pixels that were judged.
+        quality: `Quality` bits of each pixel.
+        plumes: The plumes, from top to bottom.
+        tiles: What happened to each tile.
+        timings: Where the time went.
+        runtime: Engine that ran the model.
+    """
+
+    probability: Float32[np.ndarray, "row col"]
+    score_ppm_m: Float32[np.ndarray, "row col"]
+    mask: Bool[np.ndarray, "row col"]
+    usable: Bool[np.ndarray, "row col"]
+    quality: UInt8[np.ndarray, "row col"]
+    plumes: tuple[Plume, ...]
+    tiles: tuple[TileReport, ...]
+    timings: Timings
+    runtime: str
+
+    @property
+    def flags(self) -> Quality:
+        """All quality bits of all tiles."""
+        return reduce(or_, (tile.flags for tile in self.tiles), Quality.GOOD)
+
+
+class Detector:
+    """Finds plumes with a packaged model.
+
+    Args:
+        model: A loaded package, a packaged name, the path of an ONNX file beside its manifest, or None for the default.
+        runtime: "auto", "onnxruntime" or "openvino".
+        threads: CPU threads; all that this process may use unless given.
+        overlap: Pixels shared by neighbouring tiles; an eighth of a tile unless given.
+
+    Raises:
+        ModelError: If the model or the engine cannot be used.
+    """
+
+    def __init__(
+        self,
+        model: ModelPackage | str | Path | None = None,
+        runtime: str = "auto",
+        threads: int | None = None,
+        overlap: int | None = None,
+    ) -> None:
+        package = model if isinstance(model, ModelPackage) else load_model(model)
+        threads = threads or usable_cores()
+        self.manifest = package.manifest
+        side = self.manifest.tile
+        self.grid = TileGrid(side, side // 16 * 2 if overlap is None else overlap)
+        self._backend = open_backend(package, runtime, threads)
+        self._preparer = TilePreparer(self.manifest, threads)
+
+    @property
+    def runtime(self) -> str:
+        """Name and version of the engine."""
+        return self._backend.name
+
+    def run(self, scene: Scene) -> Detection:
+        """Finds plumes in a scene of any size; beyond the scene itself, memory is one row of tiles and the result.
+
+        Raises:
+            BandMismatchError: If the scene lacks bands the model was made for.
+            ModelError: If the model takes RGB and the scene has none.
+        """
+        began = time.perf_counter()
+        radiance = self._fitting_radiance(scene)
+        if scene.rgb is None and "rgb" in self.manifest.inputs:
+            where = scene.acquisition.source or "the scene"
+            raise ModelError(f"{where} has no RGB, which {self.manifest.name} takes; give the visible bands too")
+        rows, cols = scene.shape
+        engine = self._engine(cols)
+        parts: list[Rows] = []
+        for span in self.grid.spans(rows):
+            down = slice(span.start, span.stop)
+            colour = None if scene.rgb is None else scene.rgb[:, down]
+            parts.append(engine.tile_row(span, radiance[:, down], scene.valid[down], colour))
+        deciding = time.perf_counter()
+        probability = np.concatenate([part.probability for part in parts])
+        score_ppm_m = np.concatenate([part.score_ppm_m for part in parts])
+        usable = np.concatenate([part.usable for part in parts])
+        mask = plume_mask(probability, usable, self.manifest.rule)
+        plumes = find_plumes(mask, probability, score_ppm_m)
+        engine.timings.decide_s = time.perf_counter() - deciding
+        engine.timings.total_s = time.perf_counter() - began
+        return Detection(
+            probability=probability,
+            score_ppm_m=score_ppm_m,
+            mask=mask,
+            usable=usable,
+            quality=np.concatenate([part.quality for part in parts]),
+            plumes=plumes,
+            tiles=tuple(tile for part in parts for tile in part.tiles),
+            timings=engine.timings,
+            runtime=self.runtime,
+        )
+
+    def stream(self, width: int, max_plume_rows: int = 2048) -> LineStream:
+        """A stream for pushbroom lines of that many columns, in the model's bands; see `LineStream`."""
+        return LineStream(self._engine(width, forgiving=True), self.manifest, self.grid, width, max_plume_rows)
+
+    def _engine(self, width: int, forgiving: bool = False) -> StripEngine:
+        return StripEngine(self.manifest, self._backend, self._preparer, self.grid, width, forgiving)
+
+    def _fitting_radiance(self, scene: Scene) -> Float32[np.ndarray, "band row col"]:
+        """The scene's radiance in exactly the model's bands, without a copy where it has no others."""
+        chosen = fitting_bands(scene.bands, self.manifest.bands)
+        if chosen is None:
+            near = scene.bands.within(*METHANE_WINDOW_NM)
+            got = scene.bands.select(near) if near.any() else scene.bands
+            raise BandMismatchError(self.manifest.bands, got, scene.acquisition.source or "the scene")
+        if chosen == list(range(len(scene.bands))):
+            return scene.radiance
+        if chosen == list(range(chosen[0], chosen[0] + len(chosen))):
+            return scene.radiance[chosen[0] : chosen[-1] + 1]
+        return scene.radiance[chosen]

@@ -1,0 +1,128 @@
+"""Model packages: an ONNX file with its manifest, found by name or path and verified before use."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from flame.onboard.manifest import Manifest, ModelError
+from flame.physics import BandMismatchError, BandSet
+
+__all__ = [
+    "DEFAULT_MODEL",
+    "ModelPackage",
+    "choose_model",
+    "load_model",
+    "packaged_models",
+    "sha256_of",
+    "write_package",
+]
+
+DEFAULT_MODEL = "flame-plus-aviris-ng"
+"""The packaged model used where none is named."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModelPackage:
+    """A verified model.
+
+    Attributes:
+        manifest: What it expects.
+        onnx: The graph, exactly the bytes whose checksum the manifest states.
+        source: Where it was read from, for messages.
+    """
+
+    manifest: Manifest
+    onnx: bytes
+    source: str
+
+    def __post_init__(self) -> None:
+        found = sha256_of(self.onnx)
+        if found != self.manifest.sha256:
+            raise ModelError(
+                f"{self.source}: SHA-256 is {found[:16]}... but the manifest states {self.manifest.sha256[:16]}...; "
+                "the file is damaged or belongs to another manifest, fetch or export both again"
+            )
+
+
+def sha256_of(content: bytes) -> str:
+    """Checksum in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def _folder() -> Path:
+    return Path(str(files("flame.onboard") / "models"))
+
+
+def packaged_models() -> dict[str, Path]:
+    """Names and paths of the models inside the package."""
+    return {path.stem: path for path in sorted(_folder().glob("*.onnx"))}
+
+
+def load_model(which: str | Path | None = None) -> ModelPackage:
+    """Loads and verifies a model.
+
+    Args:
+        which: A packaged name ("flame-plus-aviris-ng"), the path of an ONNX file whose manifest stands beside it with
+            the ending .json, or None for the default.
+
+    Raises:
+        ModelError: If it does not exist, has no manifest, or its checksum differs.
+    """
+    which = DEFAULT_MODEL if which is None else which
+    path = packaged_models().get(str(which)) or Path(which)
+    manifest_path = path.with_suffix(".json")
+    for needed, what in ((path, "model"), (manifest_path, "manifest")):
+        if not needed.is_file():
+            known = ", ".join(packaged_models()) or "none in this installation"
+            raise ModelError(
+                f"no {what} at {needed}; give an .onnx file with its .json manifest beside it, or a packaged name "
+                f"({known})"
+            )
+    return ModelPackage(Manifest.from_json(manifest_path.read_text(), str(manifest_path)), path.read_bytes(), str(path))
+
+
+def choose_model(which: str | Path | None, bands: BandSet) -> ModelPackage:
+    """The model to use for a scene: of a packaged family ("flame-plus", or None), the one made for its bands.
+
+    Raises:
+        BandMismatchError: If no model of the family fits; the message has both band lists.
+        ModelError: As in `load_model`.
+    """
+    family = "flame-plus" if which is None else str(which)
+    members = [name for name in packaged_models() if name.startswith(f"{family}-")]
+    if not members:
+        return load_model(which)
+    models = [load_model(name) for name in members]
+    for model in models:
+        if fitting_bands(bands, model.manifest.bands) is not None:
+            return model
+    default = next((m for name, m in zip(members, models, strict=True) if name == DEFAULT_MODEL), models[0])
+    raise BandMismatchError(default.manifest.bands, bands)
+
+
+def fitting_bands(have: BandSet, need: BandSet, tolerance_nm: float = 1.0) -> list[int] | None:
+    """Indices of the bands of `have` that are those of `need`, or None if any is missing."""
+    chosen = [have.nearest(centre) for centre in need.centres_nm]
+    if len(set(chosen)) < len(chosen):
+        return None
+    picked = BandSet(have.centres_nm[chosen], have.fwhm_nm[chosen])
+    return chosen if picked.matches(need, tolerance_nm) else None
+
+
+def write_package(onnx: bytes, manifest: Manifest, path: Path) -> Path:
+    """Writes a model and its manifest, each under a temporary name first; the manifest comes last.
+
+    Raises:
+        ModelError: If the manifest states another checksum.
+    """
+    path = path.with_suffix(".onnx")
+    ModelPackage(manifest, onnx, str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for target, content in ((path, onnx), (path.with_suffix(".json"), manifest.to_json().encode())):
+        partial = target.with_name(target.name + ".partial")
+        partial.write_bytes(content)
+        partial.replace(target)
+    return path

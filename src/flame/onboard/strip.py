@@ -1,0 +1,166 @@
+"""One row of tiles after another: prepare, infer, blend, and give out the rows that no later tile can change."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Bool, Float32, UInt8
+
+from flame.detection import RowStitcher, Span, TileGrid
+from flame.onboard.backends import Backend
+from flame.onboard.manifest import Manifest, ModelError
+from flame.onboard.prepare import PreparedTile, TilePreparer
+from flame.onboard.quality import UNUSABLE, Quality
+
+__all__ = ["Rows", "StripEngine", "TileReport", "Timings"]
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass
+class Timings:
+    """Where the time went, in seconds, summed over tiles."""
+
+    prepare_s: float = 0.0
+    infer_s: float = 0.0
+    blend_s: float = 0.0
+    decide_s: float = 0.0
+    total_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class TileReport:
+    """What happened to one tile.
+
+    Attributes:
+        row: First row of the tile in the scene or stream.
+        col: First column.
+        flags: Quality bits of its pixels and of the tile.
+        seconds: Preparation and inference.
+    """
+
+    row: int
+    col: int
+    flags: Quality
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Finished rows of the scene, full width.
+
+    Attributes:
+        first: Number of the first row.
+        probability: Plume probability, 0 where unusable.
+        score_ppm_m: Methane score, 0 where unusable.
+        usable: Pixels that were judged.
+        quality: Quality bits.
+        tiles: Reports of the tiles that were run for these rows.
+    """
+
+    first: int
+    probability: Float32[np.ndarray, "row col"]
+    score_ppm_m: Float32[np.ndarray, "row col"]
+    usable: Bool[np.ndarray, "row col"]
+    quality: UInt8[np.ndarray, "row col"]
+    tiles: tuple[TileReport, ...] = field(default=())
+
+
+class StripEngine:
+    """Runs rows of tiles across a strip of fixed width; its memory is one row of tiles of results.
+
+    Args:
+        manifest: The model's facts.
+        backend: The loaded model.
+        preparer: Makes the model's inputs.
+        grid: How the strip is cut.
+        width: Columns of the strip.
+        forgiving: Whether a tile whose inference fails is flagged (in flight) instead of raising (on the ground).
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        backend: Backend,
+        preparer: TilePreparer,
+        grid: TileGrid,
+        width: int,
+        forgiving: bool = False,
+    ) -> None:
+        self._tau_ppm_m = np.float32(manifest.tau_ppm_m)
+        self._backend = backend
+        self._preparer = preparer
+        self._columns = list(grid.spans(width))
+        self._stitcher = RowStitcher(3, width, grid)
+        self._settled = 0
+        self._forgiving = forgiving
+        self.timings = Timings()
+
+    def tile_row(
+        self,
+        span: Span,
+        radiance: Float32[np.ndarray, "band row col"],
+        valid: Bool[np.ndarray, "row col"],
+        rgb: Float32[np.ndarray, "3 row col"] | None,
+        first: int = 0,
+    ) -> Rows:
+        """Runs the tiles of one span of rows and returns the rows they settle.
+
+        Args:
+            span: The rows.
+            radiance: Their radiance; a ring if `first` is not 0.
+            valid: Their valid pixels.
+            rgb: Their colours, if known.
+            first: Where in `radiance` the span's first row stands; after the last row comes row 0.
+        """
+        quality = np.empty(valid.shape, dtype=np.uint8)
+        reports = []
+        for cols in self._columns:
+            across = slice(cols.start, cols.stop)
+            colour = None if rgb is None else rgb[:, :, across]
+            began = time.perf_counter()
+            tile = self._preparer.prepare(radiance[:, :, across], valid[:, across], colour, first)
+            prepared = time.perf_counter()
+            maps, failed = self._infer(tile)
+            inferred = time.perf_counter()
+            quality[:, across] = tile.quality
+            if maps is not None:
+                self._stitcher.add(span, cols, maps)
+            reports.append(TileReport(span.start, cols.start, tile.flags | failed, inferred - began))
+            self.timings.prepare_s += prepared - began
+            self.timings.infer_s += inferred - prepared
+            self.timings.blend_s += time.perf_counter() - inferred
+        return self._give_out(span, quality, tuple(reports))
+
+    def _infer(self, tile: PreparedTile) -> tuple[Float32[np.ndarray, "3 row col"] | None, Quality]:
+        """Probability, score and weight of one tile; None if it could not be judged."""
+        if tile.inputs is None:
+            return None, Quality.GOOD
+        rows, cols = tile.usable.shape
+        try:
+            probability, score = self._backend.infer(tile.inputs)
+            maps = np.stack([probability[:rows, :cols], score[:rows, :cols], np.ones_like(probability[:rows, :cols])])
+            maps[:2] *= tile.usable
+            if not np.isfinite(maps).all():
+                raise ModelError(f"{self._backend.name}: the model gave NaN or infinity for a tile of finite inputs")
+        except Exception:
+            if not self._forgiving:
+                raise
+            _LOG.exception("tile failed; its mask is left empty")
+            return None, Quality.FAILED
+        return maps, Quality.GOOD
+
+    def _give_out(self, span: Span, quality: UInt8[np.ndarray, "row col"], reports: tuple[TileReport, ...]) -> Rows:
+        first, self._settled = self._settled, span.settled
+        probability, score, weight = self._stitcher.take(span.settled)
+        quality = quality[first - span.start : span.settled - span.start]
+        judged = weight > 0
+        # Where some of the overlapping tiles could not be judged, the others count in full.
+        np.divide(probability, weight, out=probability, where=judged)
+        np.divide(score, weight, out=score, where=judged)
+        quality |= np.where(judged, 0, Quality.TOO_FEW).astype(np.uint8)
+        usable = judged & ((quality & UNUSABLE) == 0)
+        return Rows(first, probability, score * self._tau_ppm_m, usable, quality, reports)

@@ -1,0 +1,110 @@
+"""A model is what its manifest says, or it is refused."""
+
+import json
+
+import numpy as np
+import pytest
+
+from flame.onboard import Detector, Manifest, ModelError, choose_model, load_model, write_package
+from flame.onboard import package as package_module
+from flame.onboard.package import fitting_bands
+from flame.physics import BandMismatchError, BandSet
+from tiny_models import BANDS, filter_model, manifest, plume_scene
+
+
+def test_what_was_written_is_what_is_loaded(tmp_path):
+    model = filter_model()
+    path = write_package(model.onnx, model.manifest, tmp_path / "deep" / "tiny")
+    loaded = load_model(path)
+    assert loaded.manifest == model.manifest
+    assert loaded.onnx == model.onnx
+    assert sorted(p.name for p in path.parent.iterdir()) == ["tiny.json", "tiny.onnx"]
+
+
+def test_one_flipped_bit_is_refused(tmp_path):
+    model = filter_model()
+    path = write_package(model.onnx, model.manifest, tmp_path / "tiny.onnx")
+    damaged = bytearray(path.read_bytes())
+    damaged[100] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(ModelError, match=r"SHA-256 is .* damaged"):
+        load_model(path)
+
+
+def test_missing_files_are_named(tmp_path):
+    with pytest.raises(ModelError, match=r"no model at .*nowhere.onnx"):
+        load_model(tmp_path / "nowhere.onnx")
+    (tmp_path / "alone.onnx").write_bytes(b"x")
+    with pytest.raises(ModelError, match=r"no manifest at .*alone.json"):
+        load_model(tmp_path / "alone.onnx")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 99}, "format 99"),
+        ({"unit": "W m-2"}, "radiance unit"),
+        ({"inputs": ("radiance",)}, "must be among"),
+        ({"inputs": ("log_radiance", "whitening")}, "does not say how"),
+        ({"absorption": (0.0,)}, "1 absorption values for 4 bands"),
+        ({"threshold": 1.5}, "out of range"),
+        ({"rgb": "odd"}, "RGB normalisation"),
+    ],
+)
+def test_manifests_that_cannot_be_right_cannot_be_made(change, message):
+    with pytest.raises(ModelError, match=message):
+        manifest(b"", **change)
+
+
+def test_manifest_files_with_odd_entries_are_refused_by_name():
+    entries = json.loads(manifest(b"").to_json())
+    with pytest.raises(ModelError, match="unknown entries surprise"):
+        Manifest.from_json(json.dumps(entries | {"surprise": 1}))
+    del entries["tile"]
+    with pytest.raises(ModelError, match="tile"):
+        Manifest.from_json(json.dumps(entries))
+    with pytest.raises(ModelError, match="not JSON"):
+        Manifest.from_json("{")
+
+
+def test_a_graph_that_is_not_the_manifests_is_refused():
+    model = filter_model()
+    other = type(model)(manifest(model.onnx, inputs=("log_radiance", "valid")), model.onnx, "tiny.onnx")
+    for runtime in ("onnxruntime", "openvino"):
+        with pytest.raises(ModelError, match=r"tiny.onnx: the graph has inputs"):
+            Detector(other, runtime=runtime)
+    with pytest.raises(ModelError, match="no runtime 'magic'"):
+        Detector(model, runtime="magic")
+    broken = type(model)(manifest(b"not a graph"), b"not a graph", "junk.onnx")
+    for runtime in ("onnxruntime", "openvino"):
+        with pytest.raises(ModelError, match=r"junk.onnx: .* cannot load"):
+            Detector(broken, runtime=runtime)
+
+
+def test_scenes_with_other_bands_are_refused_with_both_lists():
+    scene, _ = plume_scene(40, 40)
+    shifted = BandSet(BANDS.centres_nm + 3.0, BANDS.fwhm_nm)
+    wrong = type(scene)(scene.radiance, shifted, scene.valid)
+    with pytest.raises(BandMismatchError) as refused:
+        Detector(filter_model()).run(wrong)
+    assert "2200.0" in str(refused.value)
+    assert "2203.0" in str(refused.value)
+
+
+def test_bands_are_found_among_others():
+    more = BandSet(np.array([550.0, 2200.3, 2249.5, 2280.0, 2300.0, 2350.9]), np.full(6, 6.0))
+    assert fitting_bands(more, BANDS) == [1, 2, 4, 5]
+    assert fitting_bands(more.select(more.centres_nm < 2310), BANDS) is None
+
+
+def test_a_packaged_family_is_searched_for_the_scenes_bands(tmp_path, monkeypatch):
+    monkeypatch.setattr(package_module, "_folder", lambda: tmp_path)
+    model = filter_model()
+    far = tuple(c + 20 for c in model.manifest.band_centres_nm)
+    write_package(model.onnx, manifest(model.onnx, band_centres_nm=far), tmp_path / "flame-plus-aviris-ng")
+    write_package(model.onnx, model.manifest, tmp_path / "flame-plus-emit")
+    assert choose_model("flame-plus", BANDS).manifest == model.manifest
+    assert load_model().manifest.band_centres_nm == far
+    assert choose_model("flame-plus-emit", BANDS).manifest == model.manifest
+    with pytest.raises(BandMismatchError, match=r"2220\.0"):
+        choose_model(None, BandSet(BANDS.centres_nm + 50, BANDS.fwhm_nm))

@@ -1,0 +1,94 @@
+"""Lines one by one give what the whole scene gives: nothing lost, late by at most a tile, in bounded memory."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flame.onboard import Detector, StreamError
+from tiny_models import filter_model, plume_scene, whitening_model
+
+BOXES = [(3, 3, 9, 30), (28, 10, 36, 16), (60, 20, 118, 26), (130, 2, 131, 20), (150, 30, 156, 40)]
+
+
+@pytest.fixture(scope="module")
+def detector():
+    return Detector(filter_model(tile=32, centred=True), threads=1)
+
+
+def _pushed(stream, radiance, sizes):
+    blocks, at = [], 0
+    for size in sizes:
+        blocks += stream.push(radiance[:, at : at + size])
+        at += size
+    return blocks + stream.push(radiance[:, at:]) + stream.close()
+
+
+def _check_same(blocks, whole):
+    for name in ("probability", "score_ppm_m", "mask", "quality"):
+        np.testing.assert_array_equal(np.concatenate([getattr(b, name) for b in blocks]), getattr(whole, name))
+    starts = np.cumsum([0, *(b.mask.shape[0] for b in blocks)])
+    assert [b.first_row for b in blocks] == starts[:-1].tolist()
+
+    def key(plume):
+        return plume.first_row, plume.first_col, plume.end_row, plume.end_col, plume.area_px
+
+    streamed = sorted((p for b in blocks for p in b.plumes), key=key)
+    expected = sorted(whole.plumes, key=key)
+    assert [key(p) for p in streamed] == [key(p) for p in expected]
+    for a, b in zip(streamed, expected, strict=True):
+        np.testing.assert_array_equal(a.polygons[0].exterior, b.polygons[0].exterior)
+        assert a.integrated_ppm_m_px == pytest.approx(b.integrated_ppm_m_px)
+    assert [t.flags for b in blocks for t in b.tiles] == [t.flags for t in whole.tiles]
+
+
+@settings(max_examples=15, deadline=None)
+@given(rows=st.integers(1, 170), sizes=st.lists(st.integers(0, 70), max_size=6))
+def test_any_chopping_of_any_length_equals_the_whole_scene(detector, rows, sizes):
+    scene, _ = plume_scene(rows, 45, BOXES)
+    _check_same(_pushed(detector.stream(45), scene.radiance, sizes), detector.run(scene))
+
+
+def test_line_by_line_with_the_tiles_own_background():
+    scene, _ = plume_scene(100, 40, BOXES)
+    detector = Detector(whitening_model(tile=32), threads=2)
+    _check_same(_pushed(detector.stream(40), scene.radiance, [1] * 100), detector.run(scene))
+
+
+def test_no_line_waits_for_more_than_a_tile(detector):
+    radiance = plume_scene(300, 20)[0].radiance
+    stream, given_out = detector.stream(20), 0
+    for row in range(300):
+        for block in stream.push(radiance[:, row : row + 1]):
+            given_out += block.mask.shape[0]
+        assert stream.lines_in - given_out <= 32 + 3
+    assert given_out + sum(b.mask.shape[0] for b in stream.close()) == stream.lines_in == 300
+
+
+def test_memory_does_not_grow_with_the_lines(detector):
+    radiance = plume_scene(32, 512, [(0, 10, 32, 20)])[0].radiance  # one plume without end
+    stream = detector.stream(512, max_plume_rows=64)
+
+    def peak_over(pushes):
+        tracemalloc.reset_peak()
+        for _ in range(pushes):
+            stream.push(radiance)
+        return tracemalloc.get_traced_memory()[1]
+
+    tracemalloc.start()
+    stream.push(radiance)
+    early, _, late = peak_over(10), peak_over(40), peak_over(10)
+    tracemalloc.stop()
+    assert late - early < radiance.nbytes  # of 50 times as much that went through
+
+
+def test_wrong_lines_are_refused_at_once(detector):
+    stream = detector.stream(20)
+    with pytest.raises(StreamError, match="4 bands and 20 columns, got 3 and 20"):
+        stream.push(np.ones((3, 1, 20), dtype=np.float32))
+    assert stream.close() == []
+    assert stream.close() == []
+    with pytest.raises(StreamError, match="was closed"):
+        stream.push(np.ones((4, 1, 20), dtype=np.float32))
