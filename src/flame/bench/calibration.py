@@ -93,9 +93,13 @@ def matched_filter_noise(relative_covariance: Float[np.ndarray, "band band"], ba
 
 
 def measure_tile(tile: LabelledTile) -> TileFigures:
-    """Sums over one tile."""
+    """Sums over one tile, its radiance divided by the cosine of the sun's angle where that is known.
+
+    STARCOP's radiance is normalised in the same way, so that season and hour do not count as variety.
+    """
     scene = tile.scene.methane()
-    values = scene.radiance[:, scene.valid].astype(np.float64)
+    sun_deg = scene.acquisition.solar_zenith_deg
+    values = scene.radiance[:, scene.valid].astype(np.float64) / np.cos(np.deg2rad(sun_deg or 0.0))
     total, product = values.sum(axis=1), values @ values.T
     count = values.shape[1]
     return TileFigures(

@@ -66,12 +66,29 @@ def solar_irradiance(bands: BandSet) -> Float[np.ndarray, " band"]:
     return np.asarray(np.interp(bands.centres_nm, table.swir_nm, table.swir_irradiance))
 
 
+@lru_cache(maxsize=1)
+def _features() -> Float[np.ndarray, "spectrum feature"]:
+    """Where each spectrum stands by colour, brightness and shape, in units in which one is a visible difference."""
+    table = surface_table()
+    swir, visible = np.log(table.swir), np.log(table.visible)
+    level = swir.mean(axis=1, keepdims=True)
+    return np.concatenate([(swir - level)[:, ::4] / 0.1, level / 0.2, visible / 0.4], axis=1)
+
+
 def spectra_of(
-    kind: str, count: int, bands: BandSet, rng: np.random.Generator
+    kind: str, count: int, bands: BandSet, rng: np.random.Generator, alike: float = 1.0
 ) -> tuple[Float[np.ndarray, "spectrum band"], Float[np.ndarray, "spectrum 3"]]:
     """Random library spectra of a kind: reflectance in the bands and at 460, 550 and 640 nm.
 
     `water` and `tar` are not in the library and are made here: nearly black, with a slight slope.
+
+    Args:
+        kind: A kind of `SurfaceTable`, `water` or `tar`.
+        count: How many spectra.
+        bands: Bands in which reflectance is wanted.
+        rng: Source of randomness.
+        alike: Share of the kind's spectra to choose from: the nearest neighbours of a random one. The soils of one place
+            resemble each other.
     """
     nm = bands.centres_nm
     if kind == "water":
@@ -85,17 +102,20 @@ def spectra_of(
         return level * np.exp(-depth * feature_absorbance("hydrocarbon", bands)), np.repeat(level, 3, axis=1) * 1.2
     table = surface_table()
     pool = np.flatnonzero(table.kind == kind)
+    place = _features()[pool]
+    distance = np.linalg.norm(place - place[rng.integers(pool.size)], axis=1)
+    pool = pool[np.argsort(distance, kind="stable")[: max(2, round(alike * pool.size))]]
     chosen = rng.choice(pool, size=count, replace=count > pool.size)
     return _library_at(bands)[chosen], table.visible[chosen]
 
 
 FEATURES: dict[str, tuple[tuple[float, float, float], ...]] = {
     # Centre nm, half width (sigma) nm, relative depth. Shapes after the USGS spectral library's figures.
-    "carbonate": ((2335.0, 13.0, 1.0), (2305.0, 20.0, 0.35), (2255.0, 12.0, 0.08), (2500.0, 25.0, 0.9)),
-    "dolomite": ((2318.0, 13.0, 1.0), (2288.0, 20.0, 0.35), (2490.0, 25.0, 0.9)),
+    "carbonate": ((2335.0, 13.0, 1.0), (2305.0, 20.0, 0.35), (2255.0, 12.0, 0.08), (2500.0, 25.0, 0.5)),
+    "dolomite": ((2318.0, 13.0, 1.0), (2288.0, 20.0, 0.35), (2490.0, 25.0, 0.4)),
     "clay": ((2207.0, 9.0, 1.0), (2170.0, 14.0, 0.35), (2350.0, 10.0, 0.25), (2440.0, 14.0, 0.2)),
     "chlorite": ((2340.0, 12.0, 1.0), (2252.0, 9.0, 0.45), (2390.0, 12.0, 0.25)),
-    "gypsum": ((2215.0, 16.0, 1.0), (2265.0, 10.0, 0.3), (2435.0, 25.0, 0.8)),
+    "gypsum": ((2215.0, 16.0, 1.0), (2265.0, 10.0, 0.3), (2435.0, 25.0, 0.5)),
     "hydrocarbon": ((2310.0, 9.0, 1.0), (2348.0, 8.0, 0.75), (2450.0, 18.0, 0.4)),
     "plastic": ((2308.0, 6.0, 1.0), (2351.0, 6.0, 0.6), (2270.0, 8.0, 0.3), (2415.0, 9.0, 0.5)),
     "pvc_roof": ((2305.0, 9.0, 0.7), (2343.0, 8.0, 0.5), (2167.0, 10.0, 0.6), (2432.0, 12.0, 0.5)),

@@ -57,10 +57,12 @@ class SurfaceSettings:
     Attributes:
         biome_weights: Relative frequency of each kind of landscape in `flame.simulate.layout.BIOMES`.
         ground_spectra: Library spectra blended into the open ground of one tile.
+        alike: Share of the library from which one place's spectra of a kind are drawn, nearest neighbours first.
         roughness: Slope of the power spectrum of the ground's fractal fields (2 rough, 4 smooth).
         blending: Softness of the borders between ground materials (0.05 patchwork, 1 gradual).
         parcel_chance: Chance that fields cover part of the tile.
         confuser_chance: Chance that each sharp absorber (carbonate, clay, hydrocarbon) occurs in the tile.
+        absorber_roughness: Slope of the power spectrum of the sharp absorbers' patches.
         confuser_strength: Depth of a sharp absorber's feature, as absorbance.
         texture: Standard deviation of log-brightness, large scale.
         grain: Standard deviation of log-brightness from pixel to pixel.
@@ -77,12 +79,14 @@ class SurfaceSettings:
         ("coast", 0.8),
     )  # fmt: skip
     ground_spectra: Range = Range(4, 9)
+    alike: Range = Range(0.05, 0.6, log=True)
     roughness: Range = Range(1.8, 3.4)
     blending: Range = Range(0.08, 1.0, log=True)
     parcel_chance: float = 0.35
-    confuser_chance: float = 0.5
-    confuser_strength: Range = Range(0.03, 0.4, log=True)
-    texture: Range = Range(0.03, 0.25)
+    confuser_chance: float = 0.7
+    confuser_strength: Range = Range(0.01, 0.15, log=True)
+    absorber_roughness: Range = Range(0.8, 3.0)
+    texture: Range = Range(0.03, 0.2)
     grain: Range = Range(0.01, 0.12, log=True)
     relief: Range = Range(0.0, 0.2)
     shade_chance: float = 0.15
@@ -112,7 +116,7 @@ class AtmosphereSettings:
 
     solar_zenith_deg: Range = Range(15.0, 55.0)
     view_zenith_deg: Range = Range(0.0, 18.0)
-    water_vapour: Range = Range(0.7, 2.4, log=True)
+    water_vapour: Range = Range(0.8, 2.5, log=True)
     vapour_spread: Range = Range(0.002, 0.03, log=True)
     dry_column: Range = Range(0.75, 1.0)
     elevation_spread: Range = Range(0.0005, 0.01, log=True)
@@ -144,7 +148,7 @@ class InstrumentSettings:
     """
 
     sensor: str = "aviris-ng"
-    noise_scale: Range = Range(0.7, 1.7, log=True)
+    noise_scale: Range = Range(1.0, 2.1, log=True)
     band_noise_spread: Range = Range(0.02, 0.15)
     psf_sigma_px: Range = Range(0.35, 0.8)
     smile_nm: Range = Range(0.0, 0.3)
@@ -161,15 +165,6 @@ class InstrumentSettings:
     rotation_deg: Range = Range(-90.0, 90.0)
 
 
-_PLUMES = PlumeSettings(
-    source_shares=(0.48, 0.4, 0.09, 0.03),
-    emission_median_kg_h=40.0,
-    emission_log_sigma=1.0,
-    emission_range_kg_h=(5.0, 5_000.0),
-)
-"""Weaker than the plume model's own default: a 128 x 128 tile is a sixteenth of a STARCOP tile, its plumes are too."""
-
-
 @dataclass(frozen=True)
 class TileSettings:
     """Everything `simulate_tile` draws from.
@@ -177,17 +172,17 @@ class TileSettings:
     Attributes:
         size: Rows and columns of a tile.
         pixel_m: Size of a ground pixel.
-        redraws: How often plumes that nobody could see are drawn again.
+        raise_limit: How far the emission of a plume that nobody could see may be raised until it is seen.
         surface, atmosphere, instrument, plume, label: The distributions of each part.
     """
 
     size: int = 128
     pixel_m: float = 5.0
-    redraws: int = 4
+    raise_limit: float = 8.0
     surface: SurfaceSettings = field(default_factory=SurfaceSettings)
     atmosphere: AtmosphereSettings = field(default_factory=AtmosphereSettings)
     instrument: InstrumentSettings = field(default_factory=InstrumentSettings)
-    plume: PlumeSettings = field(default_factory=lambda: _PLUMES)
+    plume: PlumeSettings = field(default_factory=PlumeSettings)
     label: LabelSettings = field(default_factory=LabelSettings)
 
 

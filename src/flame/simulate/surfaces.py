@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Float, Float32
 
 from flame.physics import BandSet
 from flame.simulate.fields import fractal
@@ -17,6 +17,7 @@ __all__ = ["Ground", "draw_ground"]
 
 _FLAME_K = 1700.0
 _PLASTICS = ("plastic", "pvc_roof", "hydrocarbon")
+_OBJECTS = ("paint", "roof", "plastic_roof", "tar", "water")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +38,7 @@ class Ground:
 def draw_ground(rng: np.random.Generator, shape: tuple[int, int], bands: BandSet, settings: SurfaceSettings) -> Ground:
     """One landscape with its spectra."""
     layout = draw_layout(rng, shape, settings)
-    swir, visible = _materials(rng, layout, bands)
+    swir, visible = _materials(rng, layout, bands, settings.alike.draw(rng))
     shares = np.stack(layout.shares)
     pixels = shares.reshape(len(shares), -1)
     reflectance = (swir.T.astype(np.float32) @ pixels).reshape(len(bands), *shape)
@@ -49,18 +50,22 @@ def draw_ground(rng: np.random.Generator, shape: tuple[int, int], bands: BandSet
     return Ground(reflectance, seen, _emission(layout, bands))
 
 
-def _materials(rng: np.random.Generator, layout: Layout, bands: BandSet) -> tuple[np.ndarray, np.ndarray]:
-    """A spectrum for each material of the layout, by its kind."""
-    swir, visible = [], []
-    for kind in layout.kinds:
+def _materials(
+    rng: np.random.Generator, layout: Layout, bands: BandSet, alike: float
+) -> tuple[Float[np.ndarray, "material band"], Float[np.ndarray, "material 3"]]:
+    """A spectrum for each material of the layout, by its kind; those of the ground resemble each other."""
+    swir = np.empty((len(layout.kinds), len(bands)))
+    visible = np.empty((len(layout.kinds), 3))
+    for kind in sorted(set(layout.kinds)):
+        members = [index for index, other in enumerate(layout.kinds) if other == kind]
         library = "paint" if kind == "plastic_roof" else kind
-        spectrum, colour = spectra_of(library, 1, bands, rng)
+        swir[members], visible[members] = spectra_of(
+            library, len(members), bands, rng, 1.0 if kind in _OBJECTS else alike
+        )
         if kind == "plastic_roof":
             feature = feature_absorbance(str(rng.choice(_PLASTICS)), bands)
-            spectrum = spectrum * np.exp(-rng.uniform(0.05, 0.6) * feature)
-        swir.append(spectrum[0])
-        visible.append(colour[0])
-    return np.stack(swir), np.stack(visible)
+            swir[members] *= np.exp(-rng.uniform(0.05, 0.6) * feature)
+    return swir, visible
 
 
 def _absorbers(
@@ -71,7 +76,7 @@ def _absorbers(
     for name in FEATURES:
         if name in _PLASTICS or rng.uniform() >= settings.confuser_chance:
             continue
-        patch = fractal(rng, shape, settings.roughness.draw(rng))[0]
+        patch = fractal(rng, shape, settings.absorber_roughness.draw(rng))[0]
         cover = np.clip(0.5 + patch / np.float32(rng.uniform(0.5, 3.0)), 0.0, 1.0)
         spectra.append(settings.confuser_strength.draw(rng) * feature_absorbance(name, bands))
         fields.append(cover)

@@ -17,6 +17,8 @@ from flame.tile import PlumeSource
 __all__ = ["LabelledPlume", "draw_labelled_plume", "matched_filter", "visible_noise"]
 
 _WINDOW_PX = 6.0
+_CLIP = 4.0
+_RAISE = 1.3
 
 
 def matched_filter(
@@ -50,14 +52,15 @@ def visible_noise(
     """Noise-equivalent enhancement of each pixel, in ppm m.
 
     It is the local root mean square of the matched-filter map of the same tile without its plume: sensor noise,
-    clutter and dark ground as the annotator's map shows them.
+    clutter and dark ground as the annotator's map shows them. Single bright false alarms (a roof, a tank) are clipped:
+    they do not hide a plume beside them.
     """
     seen, _ = matched_filter(radiance, valid, unit_spectrum)
+    typical = np.float32(1.4826 * np.median(np.abs(seen[valid])))
+    power = np.where(valid, np.square(np.clip(seen, -_CLIP * typical, _CLIP * typical)), np.float32(0))
     weight = ndimage.gaussian_filter(valid.astype(np.float32), _WINDOW_PX)
-    power = ndimage.gaussian_filter(np.square(seen), _WINDOW_PX)
-    noise = np.sqrt(power / np.maximum(weight, 1e-3))
-    typical = float(np.sqrt(np.mean(np.square(seen[valid]))))
-    return np.maximum(noise, np.float32(0.1 * typical)).astype(np.float32)
+    noise = np.sqrt(ndimage.gaussian_filter(power, _WINDOW_PX) / np.maximum(weight, 1e-3))
+    return np.asarray(np.maximum(noise, 0.2 * typical))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,10 +85,11 @@ def draw_labelled_plume(
     noise_ppm_m: Float32[np.ndarray, "row col"],
     valid: Bool[np.ndarray, "row col"],
 ) -> LabelledPlume:
-    """Draws the plumes of a tile; those that nobody could see are drawn again a few times.
+    """Draws the plumes of a tile and lets those emit more that nobody could see.
 
-    A data set made by annotators holds plumes because they were seen. Some stay invisible here all the same, as leaks
-    below the limit do under real tiles labelled clean.
+    A data set made by annotators holds plumes because they were seen. So an invisible plume's emission rate is raised
+    in steps until it is labelled, but not beyond a limit: some stay invisible, as leaks do under real tiles labelled
+    clean.
 
     Args:
         rng: Source of randomness.
@@ -94,13 +98,13 @@ def draw_labelled_plume(
         noise_ppm_m: What `visible_noise` returned.
         valid: Pixels that can be seen.
     """
-    plume_settings = settings.plume
-    for _ in range(1 + settings.redraws):
-        plume = draw_plumes(rng, valid.shape, settings.pixel_m, plume_settings)
-        slant = np.minimum(np.float32(path_factor) * plume.column_ppm_m, np.float32(MAX_ENHANCEMENT_PPM_M))
+    plume = draw_plumes(rng, valid.shape, settings.pixel_m, settings.plume)
+    raised = 1.0
+    while True:
+        slant = np.minimum(np.float32(raised * path_factor) * plume.column_ppm_m, np.float32(MAX_ENHANCEMENT_PPM_M))
         label = draw_label(slant, noise_ppm_m, valid, settings.label)
-        if not plume.sources or label.any():
+        if not plume.sources or label.any() or raised * _RAISE > settings.raise_limit:
             break
-        present = np.array(plume_settings.source_shares[1:])
-        plume_settings = replace(plume_settings, source_shares=(0.0, *(present / present.sum()).tolist()))
-    return LabelledPlume(slant, plume.sources, label)
+        raised *= _RAISE
+    sources = tuple(replace(source, emission_kg_h=raised * source.emission_kg_h) for source in plume.sources)
+    return LabelledPlume(slant, sources, label)
