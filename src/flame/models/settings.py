@@ -61,7 +61,7 @@ class FlameSettings:
     background: BackgroundSettings = field(default_factory=BackgroundSettings)
     rgb: RgbKind = "fixed"
     rgb_scale: float = 60.0
-    plume_prior: float = 0.5
+    plume_prior: float = 0.01
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.noise_inputs if name not in NOISE_INPUTS]

@@ -1,0 +1,80 @@
+"""A trained model as one safetensors file: tensors, with settings, bands and provenance in its header. Never pickle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from flame.errors import FlameError
+from flame.models.flame import Flame
+from flame.models.settings import FlameSettings
+from flame.physics import BandSet, unit_absorption
+
+__all__ = ["StoredModel", "WeightsError", "load_model", "save_model"]
+
+
+class WeightsError(FlameError):
+    """A model file that cannot be read."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredModel:
+    """A model read from a file, in evaluation mode, with what the file says about it.
+
+    Attributes:
+        model: The network.
+        bands: The bands it was trained for.
+        provenance: Recipe, seed, validation figures: whatever training wrote.
+    """
+
+    model: Flame
+    bands: BandSet
+    provenance: Mapping[str, Any]
+
+
+def save_model(
+    path: Path, settings: FlameSettings, weights: Mapping[str, Tensor], bands: BandSet, provenance: Mapping[str, Any]
+) -> None:
+    """Writes a model under a temporary name and renames it."""
+    header = {
+        "format": "flame-model-1",
+        "settings": settings.to_json(),
+        "centres_nm": json.dumps(bands.centres_nm.tolist()),
+        "fwhm_nm": json.dumps(bands.fwhm_nm.tolist()),
+        "provenance": json.dumps(dict(provenance)),
+    }
+    partial = path.with_name(path.name + ".partial")
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, partial, header)
+    partial.replace(path)
+
+
+def load_model(path: Path) -> StoredModel:
+    """Reads a model; `path` may also be the run folder that training left.
+
+    Raises:
+        WeightsError: If the file is missing, damaged, or no FLAME model.
+    """
+    path = path / "model.safetensors" if path.is_dir() else path
+    if not path.is_file():
+        raise WeightsError(f"{path}: no such model; give a model.safetensors or the folder of a finished run")
+    try:
+        with safe_open(path, "pt") as file:
+            header = file.metadata() or {}
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as failure:
+        raise WeightsError(f"{path}: not a safetensors file, or damaged ({failure})") from failure
+    if header.get("format") != "flame-model-1":
+        raise WeightsError(f"{path}: a safetensors file, but not of a FLAME model")
+    settings = FlameSettings.from_json(header["settings"])
+    bands = BandSet(np.array(json.loads(header["centres_nm"])), np.array(json.loads(header["fwhm_nm"])))
+    model = Flame(settings, unit_absorption(bands))
+    model.load_state_dict(weights)
+    return StoredModel(model.eval(), bands, json.loads(header["provenance"]))

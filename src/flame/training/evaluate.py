@@ -1,0 +1,53 @@
+"""Runs a model over tiles and judges it with the flight software's own decision rule and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from jaxtyping import Float32
+
+from flame.detection import DecisionRule, Evaluation, Metrics, plume_mask
+from flame.models import Flame
+from flame.training.batches import TileSequence, TrainingBatch, stack
+
+__all__ = ["evaluate_model", "probabilities"]
+
+
+@torch.no_grad()
+def probabilities(model: Flame, batch: TrainingBatch) -> Float32[np.ndarray, "batch row col"]:
+    """Plume probability of each pixel of a batch."""
+    return np.asarray(torch.sigmoid(model(batch.radiance, batch.rgb, batch.valid).logit.float()).cpu().numpy())
+
+
+def evaluate_model(
+    model: Flame,
+    source: TileSequence,
+    device: torch.device | None = None,
+    rule: DecisionRule | None = None,
+    batch: int = 4,
+    progress: Callable[[int, int], None] | None = None,
+) -> Metrics:
+    """Metrics over all tiles of a split: probability above 0.5, opened by a 3x3 cross, valid pixels only.
+
+    Args:
+        model: The network; left in evaluation mode.
+        source: The tiles.
+        device: Where the model is; the CPU unless given.
+        rule: Decision rule; the paper's unless given.
+        batch: Tiles in one forward pass.
+        progress: Called with the number of tiles done and of all.
+    """
+    evaluation = Evaluation(probabilities=True)
+    model.eval()
+    for start in range(0, len(source), batch):
+        tiles = [source[number] for number in range(start, min(start + batch, len(source)))]
+        layers = stack(tiles)
+        found = probabilities(model, layers if device is None else layers.to(device))
+        for tile, probability in zip(tiles, found, strict=True):
+            mask = plume_mask(probability, tile.valid, rule)
+            evaluation.add(probability, mask, tile.label, tile.valid, tile.emission_kg_h)
+        if progress is not None:
+            progress(start + len(tiles), len(source))
+    return evaluation.metrics()

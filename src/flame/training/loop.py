@@ -1,0 +1,208 @@
+"""The training loop: one run from a recipe, a seed and two sets of tiles, that survives being killed at any moment."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from flame.errors import FlameError
+from flame.models import Flame
+from flame.models.weights import save_model
+from flame.physics import BandMismatchError, unit_absorption
+from flame.training.batches import TileSequence, TrainingBatch, epoch_batches, prefetched
+from flame.training.checkpoints import Progress, load_checkpoint, save_checkpoint
+from flame.training.curves import write_curves
+from flame.training.distributed import World, join, share_batch_norm, sum_gradients
+from flame.training.evaluate import evaluate_model
+from flame.training.losses import Losses, training_loss
+from flame.training.recipes import OptimizerSettings, Recipe
+from flame.training.statistics import training_statistics
+
+__all__ = ["RunError", "StepReport", "Trainer", "learning_rate"]
+
+CHECKPOINT = "checkpoint.safetensors"
+MODEL = "model.safetensors"
+
+
+class RunError(FlameError):
+    """A run that cannot be started in that folder."""
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What the loop tells whoever watches, after each step; validation figures only at the end of an epoch."""
+
+    epoch: int
+    epochs: int
+    step: int
+    steps: int
+    loss: float
+    validation: dict[str, float] | None = None
+
+
+def learning_rate(step: int, steps: int, settings: OptimizerSettings) -> float:
+    """Cosine from `rate` to `last_rate` over the run, after a linear warm-up if there is one."""
+    if step < settings.warmup_steps:
+        return settings.rate * (step + 1) / settings.warmup_steps
+    share = (step - settings.warmup_steps) / max(1, steps - 1 - settings.warmup_steps)
+    return settings.last_rate + 0.5 * (settings.rate - settings.last_rate) * (1.0 + math.cos(math.pi * share))
+
+
+class Trainer:
+    """Trains a model in a run folder.
+
+    The folder then holds `model.safetensors` (the epoch with the best validation F1), `checkpoint.safetensors`,
+    `log.csv` and `curves.png`.
+
+    Args:
+        recipe: What to train and how.
+        training: Tiles to learn from.
+        validation: Tiles to choose the epoch by; never the test set.
+        folder: The run folder.
+        seed: Decides initial weights, order and augmentation.
+        resume: Go on from the folder's checkpoint if there is one.
+        watch: Called after each step.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        training: TileSequence,
+        validation: TileSequence,
+        folder: Path,
+        seed: int = 0,
+        resume: bool = False,
+        watch: Callable[[StepReport], None] | None = None,
+    ) -> None:
+        if validation.bands != training.bands:
+            raise BandMismatchError(training.bands, validation.bands, "the validation set")
+        self.world: World = join()
+        cuda = torch.cuda.is_available()
+        self.device = torch.device(f"cuda:{self.world.local_rank}" if cuda else "cpu")
+        self.recipe = replace(recipe, model=replace(recipe.model, bands=len(training.bands)))
+        self.training, self.validation = training, validation
+        self.folder, self.seed = folder, seed
+        self._watch = watch or (lambda _: None)
+        torch.manual_seed(seed)
+        model = Flame(self.recipe.model, unit_absorption(training.bands), training_statistics(training))
+        if self.world.size > 1:
+            share_batch_norm(model)
+        self.model = model.to(self.device)
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(),
+            lr=recipe.optimizer.rate,
+            weight_decay=recipe.optimizer.weight_decay,
+            fused=True,
+        )
+        averaged = recipe.optimizer.averaging > 0
+        self.average = {k: v.clone() for k, v in self.model.state_dict().items()} if averaged else None
+        self.progress = Progress(self.recipe.to_json(), seed)
+        folder.mkdir(parents=True, exist_ok=True)
+        checkpoint = folder / CHECKPOINT
+        if checkpoint.is_file():
+            if not resume:
+                raise RunError(f"{folder}: holds a run already; continue it with --resume or give another folder")
+            self.progress = load_checkpoint(
+                checkpoint, self.progress.recipe, seed, self.model, self.optimizer, self.average
+            )
+        self._saved = time.monotonic()
+
+    def run(self) -> Progress:
+        """Trains to the last epoch and gives the course of the run."""
+        while self.progress.epoch < self.recipe.epochs:
+            self._epoch()
+        return self.progress
+
+    def _epoch(self) -> None:
+        settings, progress = self.recipe.batch, self.progress
+        batches = epoch_batches(len(self.training), settings.size, self.seed, progress.epoch)
+        mine = [batch[self.world.rank :: self.world.size] for batch in batches[progress.step :]]
+        started = time.monotonic()
+        for batch in prefetched(self.training, mine, settings, self.seed, progress.epoch):
+            self._set_rate(progress.epoch * len(batches) + progress.step, self.recipe.epochs * len(batches))
+            losses = self._step(batch.to(self.device), progress.epoch)
+            for name, value in vars(losses).items():
+                progress.sums[name] = progress.sums.get(name, 0.0) + float(value.detach())
+            progress.step += 1
+            total = float(losses.total.detach())
+            if not math.isfinite(total):
+                raise RunError(f"the loss became {total} in epoch {progress.epoch}; lower the learning rate")
+            self._watch(StepReport(progress.epoch, self.recipe.epochs, progress.step, len(batches), total))
+            if time.monotonic() - self._saved > 60.0 * self.recipe.checkpoint_minutes:
+                self._save()
+        self._finish_epoch(len(batches), time.monotonic() - started)
+
+    def _set_rate(self, step: int, steps: int) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(step, steps, self.recipe.optimizer)
+
+    def _autocast(self) -> AbstractContextManager[object]:
+        """Mixed precision where the device has it: bfloat16 on GPUs, nothing on CPUs."""
+        return torch.autocast("cuda", dtype=torch.bfloat16) if self.device.type == "cuda" else nullcontext()
+
+    def _step(self, batch: TrainingBatch, epoch: int) -> Losses:
+        self.model.train()
+        with self._autocast():
+            output = self.model(batch.radiance, batch.rgb, batch.valid)
+        losses = training_loss(output, batch, self.recipe.model, self.recipe.loss, epoch)
+        self.optimizer.zero_grad(set_to_none=True)
+        losses.total.backward()  # type: ignore[no-untyped-call]
+        sum_gradients(self.model)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.optimizer.clip_norm)
+        self.optimizer.step()
+        self._update_average()
+        return losses
+
+    @torch.no_grad()
+    def _update_average(self) -> None:
+        for name, tensor in self.model.state_dict().items() if self.average is not None else ():
+            held = (self.average or {})[name]
+            if tensor.is_floating_point():
+                held.lerp_(tensor, 1.0 - self.recipe.optimizer.averaging)
+            else:
+                held.copy_(tensor)
+
+    def _kept_weights(self) -> dict[str, Tensor]:
+        return self.average if self.average is not None else self.model.state_dict()
+
+    def _finish_epoch(self, steps: int, seconds: float) -> None:
+        progress = self.progress
+        means = {"loss": "total", "segmentation": "segmentation", "auxiliary": "auxiliary"}
+        row = {"epoch": float(progress.epoch + 1), "rate": float(self.optimizer.param_groups[0]["lr"])}
+        row |= {name: progress.sums.get(source, math.nan) / steps for name, source in means.items()}
+        if self.world.rank == 0:
+            row |= self._validate()
+            f1 = row["f1"] if math.isfinite(row["f1"]) else 0.0
+            if f1 > progress.best_f1:
+                progress.best_f1, progress.best_epoch = f1, progress.epoch + 1
+                provenance = {"recipe": asdict(self.recipe), "seed": self.seed, "validation": row}
+                save_model(
+                    self.folder / MODEL, self.recipe.model, self._kept_weights(), self.training.bands, provenance
+                )
+        progress.history.append(row | {"seconds_per_step": seconds / max(1, steps)})
+        progress.epoch, progress.step, progress.sums = progress.epoch + 1, 0, {}
+        self._save()
+        self._watch(StepReport(progress.epoch - 1, self.recipe.epochs, steps, steps, row["loss"], row))
+
+    def _validate(self) -> dict[str, float]:
+        """Figures on the validation tiles, with the averaged weights if there are any."""
+        own = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
+        self.model.load_state_dict(self._kept_weights())
+        metrics = evaluate_model(self.model, self.validation, self.device)
+        self.model.load_state_dict(own)
+        return {
+            name: getattr(metrics, name) for name in ("f1", "precision", "recall", "pixel_fpr", "tile_fpr", "auprc")
+        }
+
+    def _save(self) -> None:
+        if self.world.rank == 0:
+            save_checkpoint(self.folder / CHECKPOINT, self.progress, self.model, self.optimizer, self.average)
+            write_curves(self.folder, self.progress.history)
+        self._saved = time.monotonic()

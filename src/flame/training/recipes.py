@@ -1,0 +1,109 @@
+"""Recipes: everything a training run depends on besides its data and its seed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+
+from flame.errors import FlameError
+from flame.models import BackgroundSettings, FlameSettings
+from flame.training.batches import BatchSettings
+from flame.training.losses import LossSettings
+
+__all__ = ["RECIPES", "OptimizerSettings", "Recipe", "UnknownRecipeError", "recipe"]
+
+
+class UnknownRecipeError(FlameError):
+    """A recipe name that is not in the list."""
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """AdamW under a cosine schedule; the defaults are the paper's.
+
+    Attributes:
+        rate: Initial learning rate.
+        last_rate: Learning rate at the end.
+        weight_decay: Decoupled weight decay.
+        clip_norm: Largest l2 norm of the gradient.
+        warmup_steps: Steps of linear warm-up; the paper has none.
+        averaging: Decay of the running average of the weights that is validated and kept; 0 keeps the weights.
+    """
+
+    rate: float = 2e-3
+    last_rate: float = 1e-6
+    weight_decay: float = 1e-4
+    clip_norm: float = 1.0
+    warmup_steps: int = 0
+    averaging: float = 0.0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A training run.
+
+    Attributes:
+        name: Its name.
+        model: Architecture; the number of bands is taken from the data.
+        loss: Objective.
+        batch: How batches are drawn.
+        optimizer: Optimiser and schedule.
+        epochs: Passes over the training tiles.
+        checkpoint_minutes: Longest time between two checkpoints.
+    """
+
+    name: str
+    model: FlameSettings = field(default_factory=FlameSettings)
+    loss: LossSettings = field(default_factory=LossSettings)
+    batch: BatchSettings = field(default_factory=BatchSettings)
+    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
+    epochs: int = 50
+    checkpoint_minutes: float = 5.0
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self))
+
+
+PAPER = Recipe("paper")
+"""The paper's run, sec:training and app:impl, its lift whitened by training statistics."""
+
+PLUS_MODEL = FlameSettings(
+    conditioning="tile",
+    score_space="whitened",
+    background=BackgroundSettings(passes=2),
+    noise_inputs=("matched_filter", "brightness", "anomaly", "coherence", "noise"),
+    rgb="tile",
+)
+
+CPU = replace(PAPER, name="cpu", batch=BatchSettings(size=8, crop=128), epochs=24)
+
+FLAME_PLUS = replace(
+    CPU,
+    name="flame-plus",
+    model=PLUS_MODEL,
+    optimizer=OptimizerSettings(warmup_steps=50, averaging=0.99),
+)
+
+TINY = replace(
+    FLAME_PLUS,
+    name="tiny",
+    batch=BatchSettings(size=4, crop=64),
+    loss=LossSettings(teacher_epochs=2.0),
+    optimizer=OptimizerSettings(warmup_steps=10, averaging=0.9),
+    epochs=5,
+)
+
+RECIPES: dict[str, Recipe] = {entry.name: entry for entry in (PAPER, CPU, FLAME_PLUS, TINY)}
+
+
+def recipe(name: str) -> Recipe:
+    """The recipe of that name.
+
+    Raises:
+        UnknownRecipeError: If the name is not known; the message lists those that are.
+    """
+    try:
+        return RECIPES[name]
+    except KeyError:
+        raise UnknownRecipeError(f"no recipe '{name}'; known are {', '.join(RECIPES)}") from None
