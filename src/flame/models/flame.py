@@ -143,13 +143,32 @@ class Flame(nn.Module):
             background = tile_background(log, usable, self.unit_spectrum, kind.background)
         else:
             background = Background(self.mean[None], self.whitening[None])
+        return self.in_coordinates(log, background, self._rgb(rgb, usable))
+
+    def in_coordinates(
+        self,
+        log: Float[Tensor, "batch band row col"],
+        background: Background,
+        rgb: Float[Tensor, "batch rgb row col"] | None,
+        brightness_median: Float[Tensor, " batch"] | None = None,
+    ) -> Conditioned:
+        """The second half of `condition`, which is part of an exported graph: whitening, extra inputs, coordinates.
+
+        Args:
+            log: Log-radiance without holes.
+            background: The tile's or the training set's.
+            rgb: Normalised RGB, if the model uses it.
+            brightness_median: Median over the tile of its mean log-radiance; found here unless given.
+        """
+        kind = self.settings
         needs_white = kind.conditioning == "tile" or kind.score_space == "whitened" or bool(kind.noise_inputs)
         white = background.whiten(log) if needs_white else log
         lifted = white if kind.conditioning == "tile" or kind.noise_inputs else log
         target = background.target(self.unit_spectrum)
         if kind.noise_inputs:
             expanded = target.expand(log.shape[0], -1)
-            lifted = torch.cat([lifted, noise_inputs(WhitenedTile(log, white, expanded), kind.noise_inputs)], 1)
+            tile = WhitenedTile(log, white, expanded, brightness_median)
+            lifted = torch.cat([lifted, noise_inputs(tile, kind.noise_inputs)], 1)
         if kind.score_space == "whitened":
             scored, direction = white, _per_ppm_m(target)
         elif kind.score_space == "projected":
@@ -157,7 +176,7 @@ class Flame(nn.Module):
             scored, direction = projection.whiten(log), _per_ppm_m(projection.target(self.unit_spectrum))
         else:
             scored, direction = log, _per_ppm_m(self.unit_spectrum[None], 1.0 / self.variance.clamp_min(1e-12))
-        return Conditioned(lifted, scored, direction.expand(log.shape[0], -1), self._rgb(rgb, usable))
+        return Conditioned(lifted, scored, direction.expand(log.shape[0], -1), rgb)
 
     def _rgb(self, rgb: Tensor | None, usable: Tensor) -> Tensor | None:
         if self.settings.rgb == "none" or rgb is None:

@@ -17,11 +17,15 @@ _TINY = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class WhitenedTile:
-    """What the inputs are computed from: log-radiance, its whitened form and the whitened target spectrum."""
+    """What the inputs are computed from: log-radiance, its whitened form and the whitened target spectrum.
+
+    The median over the tile of the mean log-radiance may be given; an exported graph cannot find it.
+    """
 
     log: Float[Tensor, "batch band row col"]
     white: Float[Tensor, "batch band row col"]
     target: Float[Tensor, "batch band"]
+    brightness_median: Float[Tensor, " batch"] | None = None
 
 
 def _matched_filter_sigma(tile: WhitenedTile) -> Tensor:
@@ -42,7 +46,8 @@ def matched_filter(tile: WhitenedTile) -> Float[Tensor, "batch row col"]:
 def brightness(tile: WhitenedTile) -> Float[Tensor, "batch row col"]:
     """Mean log-radiance relative to the tile's median."""
     mean = tile.log.mean(1)
-    return mean - mean.flatten(1).median(dim=1).values[:, None, None]
+    median = mean.flatten(1).median(dim=1).values if tile.brightness_median is None else tile.brightness_median
+    return mean - median[:, None, None]
 
 
 def anomaly(tile: WhitenedTile) -> Float[Tensor, "batch row col"]:
