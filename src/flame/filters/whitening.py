@@ -14,8 +14,11 @@ from flame.filters.errors import FilterError
 __all__ = ["Whitening", "leave_one_out_shrinkage", "whitening"]
 
 _DEAD_BAND = 1e-7
-_NO_VARIANCE = 1e-11
-"""Relative variance below which a direction is rounding: float32 leaves 1e-14, the best sensors have 1e-8."""
+_SURELY_REGULAR = 1e-7
+_ROUNDING = 1e-11
+_NOISELESS = 1e-3
+"""Eigenvalues below `_ROUNDING` of the largest are float32's. Those below `_NOISELESS` of the lower quartile lie where
+the sensor's noise is missing, as behind interpolated bands; in a healthy image that quartile is noise of one size."""
 _LEAST_RANK = 0.25
 """Share of the bands that must vary independently; images resampled to twice their bands have a half."""
 _CANDIDATES = np.geomspace(1e-8, 1.0, 25)
@@ -54,7 +57,7 @@ def whitening(covariance: Float64[np.ndarray, "band band"], shrinkage: float = 0
     """Invert `(1 - shrinkage) C + shrinkage diag(C)`.
 
     A regular covariance is inverted as it is. In a singular one (a dead band, bands interpolated from others) the
-    directions without variance are left out: there even the faintest target would have infinite contrast.
+    directions without noise are left out: there even the faintest target would have boundless contrast.
 
     Raises:
         FilterError: If no band varies, or most directions do not.
@@ -66,14 +69,14 @@ def whitening(covariance: Float64[np.ndarray, "band band"], shrinkage: float = 0
     np.fill_diagonal(correlation, 1.0)
     try:
         factor, _ = cho_factor(correlation, lower=True, check_finite=False)
-        regular = bool(live.all()) and dpocon(factor, np.abs(correlation).sum(axis=0).max(), uplo="L")[0] > _NO_VARIANCE
+        reciprocal_condition, _ = dpocon(factor, np.abs(correlation).sum(axis=0).max(), uplo="L")
     except LinAlgError:
-        regular = False
-    if regular:
+        reciprocal_condition = 0.0
+    if live.all() and reciprocal_condition > _SURELY_REGULAR:
         inverse, _ = dtrtri(factor, lower=1)
         return Whitening(np.tril(inverse) / scale, None)
     values, vectors = eigh(correlation)
-    varies = values > _NO_VARIANCE * values[-1]
+    varies = values > max(_ROUNDING * values[-1], _NOISELESS * values[values.size // 4])
     rank = int(np.count_nonzero(varies))
     if rank < _LEAST_RANK * values.size:
         raise FilterError(
@@ -83,6 +86,8 @@ def whitening(covariance: Float64[np.ndarray, "band band"], shrinkage: float = 0
     values, vectors = values[varies], vectors[:, varies]
     matrix = np.zeros((values.size, live.size))
     matrix[:, live] = (vectors / np.sqrt(values)).T / scale
+    if rank == live.size:
+        return Whitening(matrix, None)
     visible = np.zeros_like(covariance)
     visible[np.ix_(live, live)] = scale[:, None] * (vectors @ vectors.T) / scale
     return Whitening(matrix, visible)
