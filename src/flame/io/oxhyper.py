@@ -21,9 +21,9 @@ from flame.io.envi import read_envi
 from flame.io.envi_header import EnviHeader
 from flame.io.errors import ReaderError
 from flame.io.index import find_index, read_index
-from flame.io.raster import open_raster, read_label, read_methane_map
+from flame.io.raster import move_corner, open_raster, read_label, read_methane_map
 from flame.physics import METHANE_WINDOW_NM, sensor
-from flame.scene import GeoGrid, Scene
+from flame.scene import Scene
 from flame.tile import LabelledTile
 
 __all__ = [
@@ -120,19 +120,12 @@ def _cut(tile: LabelledTile, row: int, col: int) -> LabelledTile:
             radiance=np.ascontiguousarray(scene.radiance[at]),
             valid=scene.valid[at].copy(),
             rgb=None if scene.rgb is None else np.ascontiguousarray(scene.rgb[at]),
-            geo=_moved(scene.geo, row, col),
+            geo=None if scene.geo is None else move_corner(scene.geo, row, col),
         ),
         label=tile.label[at].copy(),
         enhancement_ppm_m=None if tile.enhancement_ppm_m is None else tile.enhancement_ppm_m[at].copy(),
         mag1c_ppm_m=None if tile.mag1c_ppm_m is None else tile.mag1c_ppm_m[at].copy(),
     )
-
-
-def _moved(geo: GeoGrid | None, row: int, col: int) -> GeoGrid | None:
-    if geo is None or geo.affine is None:
-        return None
-    a, b, c, d, e, f = geo.affine
-    return replace(geo, affine=(a, b, c + a * col + b * row, d, e, f + d * col + e * row))
 
 
 def _centres(header: EnviHeader) -> Float[np.ndarray, " band"]:

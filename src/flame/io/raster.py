@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from rasterio.windows import Window
 from flame.io.errors import ReaderError
 from flame.scene import GeoGrid
 
-__all__ = ["geo_of", "open_raster", "read_label", "read_layer", "read_methane_map", "write_layer"]
+__all__ = ["geo_of", "move_corner", "open_raster", "read_label", "read_layer", "read_methane_map", "write_layer"]
 
 MAP_FILL = -9999.0
 """What matched-filter products write where they have no value."""
@@ -43,8 +44,17 @@ def geo_of(source: rasterio.DatasetReader, window: Window | None = None) -> GeoG
     if source.crs is None or source.transform.is_identity:
         return None
     epsg = source.crs.to_epsg()
-    a, b, c, d, e, f = tuple(source.transform if window is None else source.window_transform(window))[:6]
-    return GeoGrid(crs=f"EPSG:{epsg}" if epsg else source.crs.to_wkt(), affine=(a, b, c, d, e, f))
+    a, b, c, d, e, f = tuple(source.transform)[:6]
+    geo = GeoGrid(crs=f"EPSG:{epsg}" if epsg else source.crs.to_wkt(), affine=(a, b, c, d, e, f))
+    return geo if window is None else move_corner(geo, int(window.row_off), int(window.col_off))
+
+
+def move_corner(geo: GeoGrid, row: int, col: int) -> GeoGrid:
+    """The map grid of the part of a raster that begins at a row and a column."""
+    if geo.affine is None:
+        return geo
+    a, b, c, d, e, f = geo.affine
+    return replace(geo, affine=(a, b, c + a * col + b * row, d, e, f + d * col + e * row))
 
 
 def read_layer(path: Path, shape: tuple[int, int] | None = None) -> Float32[np.ndarray, "row col"]:

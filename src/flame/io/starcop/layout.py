@@ -52,8 +52,9 @@ def bands_from_names(names_nm: Int[np.ndarray, " band"]) -> BandSet:
     """Centres and widths of bands known only by file names.
 
     The names are the sensor's centres cut to whole nm. AVIRIS-NG's centres are evenly spaced, so few grids give all
-    names when cut: the one in the middle of those is taken, which for the 72 methane bands is right to 0.01 nm.
-    Were the names themselves taken, methane's lines would sit up to 1 nm beside their bands. Widths are nominal.
+    names when cut: the one in the middle of those is taken. For 72 bands of any flight it is right to 0.2 nm, for
+    STARCOP's (where 2269 is followed by 2275) to 0.01 nm. Were the names themselves taken, methane's lines would sit
+    up to 1 nm beside their bands. Widths are nominal.
     """
     nominal = sensor(SENSOR).bands
     step_nm = float(np.diff(nominal.centres_nm).mean())

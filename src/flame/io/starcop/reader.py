@@ -159,7 +159,8 @@ def _refuse_gaps(folder: Path, centres_nm: Float[np.ndarray, " band"], window_nm
     marks = np.concatenate([[low_nm - step_nm / 2], inner, [high_nm + step_nm / 2]])
     holes = np.flatnonzero(np.diff(marks) > 1.6 * step_nm)
     if holes.size:
-        listed = ", ".join(f"{marks[at] + step_nm:.0f}" for at in holes[:5])
+        places_nm = [inner[0] - step_nm if at == 0 and inner.size else marks[at] + step_nm for at in holes[:5]]
+        listed = ", ".join(f"{int(place)}" for place in places_nm)
         more = f" and {holes.size - 5} more places" if holes.size > 5 else ""
         raise ReaderError(
             folder,

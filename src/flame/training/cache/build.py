@@ -15,7 +15,7 @@ from flame.io import TileFailure
 from flame.physics import BandMismatchError
 from flame.tile import LabelledTile
 from flame.training.cache.format import NAME_BYTES, CacheError, CacheFile, CacheSpec, State, partial_path
-from flame.training.cache.sources import Teacher, TileSource, mag1c_sas_teacher
+from flame.training.cache.sources import Teacher, TileSource, describe, mag1c_sas_teacher
 
 __all__ = ["BuildReport", "build_cache"]
 
@@ -59,8 +59,7 @@ def build_cache(
         CacheError: If no tile can be made, or the path holds a cache of something else.
     """
     path = Path(path)
-    made_by = "none" if teacher is None else getattr(teacher, "__qualname__", repr(teacher))
-    fingerprint = f"{source.fingerprint()}, teacher {made_by}"
+    fingerprint = f"{source.fingerprint()}, teacher {describe(teacher)}"
     if path.is_file():
         return _report_finished(_open_same(path, fingerprint), source)
     partial = partial_path(path)
@@ -181,7 +180,7 @@ def _write(file: CacheFile, slot: int, tile: LabelledTile, teacher: Teacher | No
         raise CacheError(f"{tile.name}: the name is longer than {NAME_BYTES} bytes; shorten it")
     layers = {
         "radiance": np.where(scene.valid, scene.radiance, np.float32(0)),
-        "rgb": scene.rgb,
+        "rgb": None if scene.rgb is None else np.where(scene.valid, scene.rgb, np.float32(0)),
         "label": tile.label,
         "valid": scene.valid,
         "teacher": teacher(scene) if teacher is not None else None,

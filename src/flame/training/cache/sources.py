@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float32
@@ -14,12 +15,13 @@ from flame.io import Dataset
 from flame.scene import Scene
 from flame.tile import LabelledTile
 
-__all__ = ["DatasetSource", "MadeTiles", "Teacher", "TileSource", "mag1c_sas_teacher"]
+__all__ = ["DatasetSource", "MadeTiles", "Teacher", "TileSource", "describe", "mag1c_sas_teacher"]
 
 Teacher = Callable[[Scene], Float32[np.ndarray, "row col"]]
 """Computes the map that the score head is taught with, in ppm m; must be importable."""
 
 
+@runtime_checkable
 class TileSource(Protocol):
     """A numbered list of tiles, each made when asked for, in any order and in any process."""
 
@@ -60,8 +62,8 @@ class DatasetSource:
     def fingerprint(self) -> str:
         """The tiles' names and the way they are read; not where they lie, so a data set may be moved."""
         names = "\n".join(record.name for record in self.dataset.records)
-        reader = getattr(self.dataset.read_folder, "keywords", {})
-        return f"data set {hashlib.blake2b(f'{names}{reader}'.encode(), digest_size=8).hexdigest()}"
+        digest = hashlib.blake2b(names.encode(), digest_size=8).hexdigest()
+        return f"data set {digest} by {describe(self.dataset.read_folder)}"
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,14 @@ class MadeTiles:
     def fingerprint(self) -> str:
         """The key and the count."""
         return f"{self.count} tiles of {self.key}"
+
+
+def describe(function: Callable[..., object] | None) -> str:
+    """A function's name with the arguments bound to it, the same on every run."""
+    if isinstance(function, partial):
+        bound = ", ".join(f"{name}={value!r}" for name, value in sorted(function.keywords.items()))
+        return f"{describe(function.func)}({bound})"
+    return "none" if function is None else f"{function.__module__}.{function.__qualname__}"
 
 
 def mag1c_sas_teacher(scene: Scene) -> Float32[np.ndarray, "row col"]:
