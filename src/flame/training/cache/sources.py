@@ -101,7 +101,7 @@ def describe(function: Callable[..., object] | None) -> str:
     if isinstance(function, partial):
         bound = ", ".join(f"{name}={value!r}" for name, value in sorted(function.keywords.items()))
         return f"{describe(function.func)}({bound})"
-    return "none" if function is None else f"{function.__module__}.{function.__qualname__}"
+    return "none" if function is None else str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
 def mag1c_sas_teacher(scene: Scene) -> Float32[np.ndarray, "row col"]:
