@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from flame.errors import FlameError
@@ -52,7 +52,7 @@ def save_model(
         "provenance": json.dumps(dict(provenance)),
     }
     partial = path.with_name(path.name + ".partial")
-    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, partial, header)
+    partial.write_bytes(save({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, header))
     partial.replace(path)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from flame.errors import FlameError
@@ -34,6 +34,7 @@ class Progress:
         sums: Sums of the losses over those batches.
         history: One row of figures for each finished epoch.
         best_f1: Best validation F1 so far, -1 before the first.
+        best_auprc: The AUPRC of that epoch, which decides between equals.
         best_epoch: The epoch it was reached in.
     """
 
@@ -44,6 +45,7 @@ class Progress:
     sums: dict[str, float] = field(default_factory=dict)
     history: list[dict[str, float]] = field(default_factory=list)
     best_f1: float = -1.0
+    best_auprc: float = -1.0
     best_epoch: int = -1
 
 
@@ -61,12 +63,11 @@ def save_checkpoint(
     tensors |= {f"average.{name}": tensor for name, tensor in (average or {}).items()}
     tensors["rng"] = torch.get_rng_state()
     partial = path.with_name(path.name + ".partial")
-    save_file(
-        {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
-        partial,
-        {"format": "flame-checkpoint-1", "progress": json.dumps(asdict(progress))},
-    )
-    with partial.open("rb") as file:
+    content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    header = {"format": "flame-checkpoint-1", "progress": json.dumps(asdict(progress))}
+    with partial.open("wb") as file:
+        file.write(save(content, header))
+        file.flush()
         os.fsync(file.fileno())
     partial.replace(path)
 

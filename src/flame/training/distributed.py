@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -11,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.distributed.nn.functional import all_reduce as differentiable_all_reduce
 
-__all__ = ["SharedBatchNorm2d", "World", "join", "share_batch_norm", "sum_gradients", "summed"]
+__all__ = ["SharedBatchNorm2d", "World", "join", "one_after_another", "share_batch_norm", "sum_gradients", "summed"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,16 @@ def join() -> World:
     if not dist.is_initialized():
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
     return World(dist.get_rank(), dist.get_world_size(), int(os.environ.get("LOCAL_RANK", "0")))
+
+
+@contextmanager
+def one_after_another() -> Iterator[None]:
+    """Lets the first process do something, such as building a file, before the others do the same."""
+    if _shared() and dist.get_rank() != 0:
+        dist.barrier()
+    yield
+    if _shared() and dist.get_rank() == 0:
+        dist.barrier()
 
 
 def _shared() -> bool:

@@ -81,7 +81,7 @@ class Trainer:
         resume: bool = False,
         watch: Callable[[StepReport], None] | None = None,
     ) -> None:
-        if validation.bands != training.bands:
+        if not validation.bands.matches(training.bands):
             raise BandMismatchError(training.bands, validation.bands, "the validation set")
         self.world: World = join()
         cuda = torch.cuda.is_available()
@@ -179,9 +179,9 @@ class Trainer:
         row |= {name: progress.sums.get(source, math.nan) / steps for name, source in means.items()}
         if self.world.rank == 0:
             row |= self._validate()
-            f1 = row["f1"] if math.isfinite(row["f1"]) else 0.0
-            if f1 > progress.best_f1:
-                progress.best_f1, progress.best_epoch = f1, progress.epoch + 1
+            f1, auprc = (row[name] if math.isfinite(row[name]) else 0.0 for name in ("f1", "auprc"))
+            if (f1, auprc) > (progress.best_f1, progress.best_auprc):
+                progress.best_f1, progress.best_auprc, progress.best_epoch = f1, auprc, progress.epoch + 1
                 provenance = {"recipe": asdict(self.recipe), "seed": self.seed, "validation": row}
                 save_model(
                     self.folder / MODEL, self.recipe.model, self._kept_weights(), self.training.bands, provenance
