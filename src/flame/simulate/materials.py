@@ -87,8 +87,8 @@ def spectra_of(
         count: How many spectra.
         bands: Bands in which reflectance is wanted.
         rng: Source of randomness.
-        alike: Share of the kind's spectra to choose from: the nearest neighbours of a random one. The soils of one place
-            resemble each other.
+        alike: Share of the kind's spectra to choose from, the nearest neighbours of a random one: the soils of one
+            place resemble each other.
     """
     nm = bands.centres_nm
     if kind == "water":

@@ -165,6 +165,13 @@ class InstrumentSettings:
     rotation_deg: Range = Range(-90.0, 90.0)
 
 
+_PLUMES = PlumeSettings(emission_median_kg_h=130.0)
+"""Stronger than the plume model's default, as a plume must be to stand out of the clutter that is drawn here."""
+
+_LABELS = LabelSettings(edge_snr=5.0, faintest_ppm_m=1000.0, core_snr=10.0)
+"""Annotators who outline what their colour scale shows above 1000 ppm m, in noisy tiles less."""
+
+
 @dataclass(frozen=True)
 class TileSettings:
     """Everything `simulate_tile` draws from.
@@ -182,8 +189,8 @@ class TileSettings:
     surface: SurfaceSettings = field(default_factory=SurfaceSettings)
     atmosphere: AtmosphereSettings = field(default_factory=AtmosphereSettings)
     instrument: InstrumentSettings = field(default_factory=InstrumentSettings)
-    plume: PlumeSettings = field(default_factory=PlumeSettings)
-    label: LabelSettings = field(default_factory=LabelSettings)
+    plume: PlumeSettings = field(default_factory=lambda: _PLUMES)
+    label: LabelSettings = field(default_factory=lambda: _LABELS)
 
 
 WIDE = TileSettings()
