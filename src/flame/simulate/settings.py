@@ -78,7 +78,7 @@ class SurfaceSettings:
         ("desert", 2.0), ("oilfield", 3.0), ("farmland", 2.0), ("rangeland", 2.0), ("town", 1.5), ("forest", 0.7),
         ("coast", 0.8),
     )  # fmt: skip
-    ground_spectra: Range = Range(4, 9)
+    ground_spectra: Range = Range(4.0, 9.0)
     alike: Range = Range(0.05, 0.6, log=True)
     roughness: Range = Range(1.8, 3.4)
     blending: Range = Range(0.08, 1.0, log=True)
@@ -92,10 +92,10 @@ class SurfaceSettings:
     shade_chance: float = 0.15
     shade_light: Range = Range(0.04, 0.4, log=True)
     water_chance: float = 0.15
-    roads: Range = Range(0, 3)
-    pads: Range = Range(0, 3)
-    tanks: Range = Range(0, 8)
-    buildings: Range = Range(0, 6)
+    roads: Range = Range(0.0, 3.0)
+    pads: Range = Range(0.0, 3.0)
+    tanks: Range = Range(0.0, 8.0)
+    buildings: Range = Range(0.0, 6.0)
     flare_chance: float = 0.03
 
 
@@ -198,7 +198,7 @@ WIDE = TileSettings()
 NARROW = TileSettings(
     surface=SurfaceSettings(
         biome_weights=(("oilfield", 1.0), ("desert", 1.0), ("rangeland", 1.0)),
-        ground_spectra=Range(4, 6),
+        ground_spectra=Range(4.0, 6.0),
         roughness=Range(2.4, 2.8),
         blending=Range(0.3, 0.6),
         parcel_chance=0.1,
