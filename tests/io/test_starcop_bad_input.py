@@ -136,7 +136,9 @@ def test_a_damaged_truth(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../escape", "a/b", "", ".hidden", "space here", "trailing."])
 def test_names_that_are_no_safe_folder(tmp_path: Path, name: str) -> None:
     with pytest.raises(ReaderError, match="safe"):
-        starcop.write_tile(make_tile(name), tmp_path / "x")
+        starcop.write_tile(make_tile(name, bands=FEW_BANDS), tmp_path / "x")
+    with pytest.raises(ReaderError, match="safe"):
+        starcop.write_index(tmp_path, "train", [starcop.TileRecord(name, "train", has_plume=False)])
 
 
 def test_a_tile_goes_into_the_folder_of_its_name(tmp_path: Path, tile: LabelledTile) -> None:
@@ -161,7 +163,8 @@ def test_two_bands_within_one_nm_do_not_overwrite_each_other(tmp_path: Path) -> 
         ("id,has_plume\na,maybe\n", "line 2: has_plume is 'maybe'"),
         ("id,has_plume,qplume\na,True,much\n", "line 2: qplume is 'much'"),
         ("id,has_plume\n,True\n", "line 2: id"),
-        ("id,has_plume\n../up,True\n", "safe"),
+        ("id,has_plume\n../up,True\n", "line 2: id is '../up'"),
+        ("id,has_plume\na,\n", "line 2: has_plume is ''"),
         ("id,has_plume\na,True\na,False\n", "a more than once"),
     ],
 )
@@ -169,8 +172,7 @@ def test_lists_that_cannot_be_right(tmp_path: Path, text: str, problem: str) -> 
     (tmp_path / "train.csv").write_text(text)
     with pytest.raises(ReaderError, match=problem) as caught:
         starcop.read_dataset(tmp_path)
-    if problem != "safe":
-        assert "train.csv" in str(caught.value)
+    assert "train.csv" in str(caught.value)
 
 
 @pytest.mark.parametrize("rate", ["", "nan", "-9999"])
@@ -180,8 +182,16 @@ def test_an_unknown_rate_is_not_a_number(tmp_path: Path, rate: str) -> None:
 
 
 def test_no_list_at_all(tmp_path: Path) -> None:
-    with pytest.raises(ReaderError, match=r"test\.csv.*found none"):
+    with pytest.raises(ReaderError, match=r"test\.csv: no list of the test tiles"):
         starcop.read_dataset(tmp_path, "test")
+
+
+def test_of_several_lists_one_is_named(tmp_path: Path) -> None:
+    for kind in ("easy", "mini10"):
+        (tmp_path / f"train_{kind}.csv").write_text("id,has_plume\na,True\n")
+    with pytest.raises(ReaderError, match=r"train_easy\.csv, train_mini10\.csv are; name one of them"):
+        starcop.read_dataset(tmp_path, "train")
+    assert len(starcop.read_dataset(tmp_path, "train_easy")) == 1
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from flame.errors import FlameError
 from flame.io.errors import ReaderError
 from flame.io.index import TileRecord
-from flame.scene import SceneError
-from flame.tile import LabelledTile, TileError
+from flame.tile import LabelledTile
 
 __all__ = ["Dataset", "TileFailure"]
 
@@ -62,7 +62,9 @@ class Dataset:
         folder = self.folder(record)
         try:
             tile = self.read_folder(folder)
-        except (SceneError, TileError) as failure:
+        except ReaderError:
+            raise
+        except FlameError as failure:
             raise ReaderError(folder, str(failure), "download the tile again or remove its row from the CSV") from None
         return tile if tile.emission_kg_h is not None else replace(tile, emission_kg_h=record.emission_kg_h)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flame.io.errors import ReaderError
-from flame.io.names import acquisition_time, check_name, flight_line
+from flame.io.names import SAFE_NAME, acquisition_time, flight_line, is_safe_name
 from flame.tile import LabelledTile
 
 __all__ = ["TileRecord", "find_index", "read_index", "write_index"]
@@ -29,7 +29,7 @@ COLUMNS = (
 )
 """STARCOP's columns that are written; its own files also have candidate_id, date, label_path and window_labels."""
 
-_TRUE, _FALSE = {"true", "1", "1.0"}, {"false", "0", "0.0", ""}
+_TRUE, _FALSE = {"true", "1", "1.0"}, {"false", "0", "0.0"}
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,10 @@ class TileRecord:
 
 
 def find_index(root: Path | str, split: str) -> Path:
-    """The CSV file of a split: `<split>.csv`, or the only `<split>_*.csv`, as in STARCOP's smaller downloads."""
+    """The CSV file of a split: `<split>.csv`, or the only `<split>_*.csv`, as in STARCOP's smaller downloads.
+
+    With several such files, the whole name without `.csv` chooses one: `train_easy`.
+    """
     root = Path(root)
     exact = root / f"{split}.csv"
     if exact.is_file():
@@ -72,10 +75,10 @@ def find_index(root: Path | str, split: str) -> Path:
     others = sorted(path for path in root.glob(f"{split}_*.csv") if "_tiled_" not in path.name)
     if len(others) == 1:
         return others[0]
-    found = f"found {', '.join(path.name for path in others)}" if others else "found none"
-    raise ReaderError(
-        exact, f"no list of the {split} tiles ({found})", f"put {split}.csv into {root}, or name the file to use"
-    )
+    if others:
+        listed = ", ".join(path.name for path in others)
+        raise ReaderError(exact, f"not there, but {listed} are", f"name one of them, as in split '{others[0].stem}'")
+    raise ReaderError(exact, f"no list of the {split} tiles", f"put {split}.csv into {root}")
 
 
 def read_index(path: Path | str, split: str | None = None) -> list[TileRecord]:
@@ -118,9 +121,8 @@ def _record(path: Path, number: int, row: dict[str, str], name_column: str, spli
         return ReaderError(path, f"line {number}: {column} is '{row.get(column)}'", f"expected {expected}")
 
     name = (row.get(name_column) or "").strip()
-    if not name:
-        raise wrong(name_column, "the name of a tile folder")
-    check_name(name)
+    if not is_safe_name(name):
+        raise wrong(name_column, f"the name of a tile folder, {SAFE_NAME}")
     plume = (row.get("has_plume") or "").strip().lower()
     if plume not in _TRUE | _FALSE:
         raise wrong("has_plume", "True or False")
@@ -130,7 +132,7 @@ def _record(path: Path, number: int, row: dict[str, str], name_column: str, spli
     except ValueError:
         raise wrong("qplume", "an emission rate in kg/h") from None
     if emission is not None and not 0 <= emission < float("inf"):
-        emission = None  # STARCOP marks unknown rates by NaN or a negative number.
+        emission = None  # NaN or negative: not known.
     subset = (row.get("subset") or "").strip() or split or path.stem.split("_")[0]
     return TileRecord(name, subset, plume in _TRUE, emission, (row.get("difficulty") or "").strip())
 
@@ -143,13 +145,15 @@ def write_index(root: Path | str, split: str, records: Iterable[TileRecord]) -> 
         split: `train` or `test`.
         records: The split's tiles, in the order to be written.
     """
-    path = Path(root) / f"{split}.csv"
+    path, records = Path(root) / f"{split}.csv", list(records)
+    for record in records:
+        if not is_safe_name(record.name):
+            raise ReaderError(path, f"'{record.name}' is not safe as a folder name", f"use {SAFE_NAME}")
     partial = path.with_name(f".{path.name}.partial")
     with partial.open("w", newline="", encoding="utf-8") as text:
         writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
         writer.writeheader()
         for record in records:
-            check_name(record.name)
             time = acquisition_time(record.name)
             rows, cols = record.shape or ("", "")
             writer.writerow(

@@ -5,20 +5,18 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from flame.io.errors import ReaderError
+__all__ = ["SAFE_NAME", "acquisition_time", "flight_line", "is_safe_name"]
 
-__all__ = ["acquisition_time", "check_name", "flight_line"]
+SAFE_NAME = "letters, digits, '.', '_' and '-' only"
+"""What tile names may hold, for messages."""
 
 _FLIGHT_LINE = re.compile(r"(ang(\d{8})t(\d{6}))")
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def check_name(name: str) -> None:
-    """Refuses tile names that cannot safely be a folder name on every system."""
-    if not _SAFE_NAME.fullmatch(name) or name.endswith("."):
-        raise ReaderError(
-            name, "a tile name that is not safe as a folder name", "use letters, digits, '.', '_' and '-' only"
-        )
+def is_safe_name(name: str) -> bool:
+    """Whether a name may be a folder on every system and cannot lead out of the folder it is put in."""
+    return _SAFE_NAME.fullmatch(name) is not None and not name.endswith(".")
 
 
 def flight_line(name: str) -> str | None:

@@ -54,6 +54,8 @@ def read_truth(path: Path) -> Truth | None:
         return None
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if content["version"] != VERSION:
+            raise ValueError(f"version {content['version']}, expected {VERSION}")
         time = content["acquisition"].pop("time")
         return Truth(
             BandSet(np.array(content["bands"]["centres_nm"]), np.array(content["bands"]["fwhm_nm"])),
@@ -62,4 +64,6 @@ def read_truth(path: Path) -> Truth | None:
             tuple(PlumeSource(**source) for source in content["sources"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as failure:
-        raise ReaderError(path, f"is damaged ({failure!r})", "simulate the tile again") from failure
+        raise ReaderError(
+            path, f"is damaged or of another version ({failure!r})", "simulate the tile again"
+        ) from failure

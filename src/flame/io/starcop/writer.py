@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from flame.io.errors import ReaderError
-from flame.io.names import check_name
+from flame.io.names import SAFE_NAME, is_safe_name
 from flame.io.raster import write_layer
 from flame.io.starcop.layout import ENHANCEMENT, LABEL, MAG1C, RGB_NM, TRUTH, band_file
 from flame.io.starcop.truth import write_truth
@@ -32,7 +32,8 @@ def write_tile(tile: LabelledTile, folder: Path | str) -> Path:
         The folder.
     """
     folder = Path(folder)
-    check_name(tile.name)
+    if not is_safe_name(tile.name):
+        raise ReaderError(folder, f"'{tile.name}' is not safe as a folder name", f"use {SAFE_NAME}")
     if folder.name != tile.name:
         raise ReaderError(folder, f"is not named as its tile, '{tile.name}'", f"write it to {folder / tile.name}")
     names = np.floor(tile.scene.bands.centres_nm).astype(int).tolist()

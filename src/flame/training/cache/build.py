@@ -61,10 +61,10 @@ def build_cache(
     path = Path(path)
     fingerprint = f"{source.fingerprint()}, teacher {describe(teacher)}"
     if path.is_file():
-        return _report_finished(_open_same(path, fingerprint), source)
+        return _report_finished(_open_same(path, fingerprint, writable=False), source)
     partial = partial_path(path)
     if partial.is_file():
-        file = _open_same(partial, fingerprint)
+        file = _open_same(partial, fingerprint, writable=True)
     else:
         file = CacheFile.create(partial, _learn_spec(path, source, teacher, fingerprint))
     todo = [slot for slot in range(len(source)) if not file.whole(slot)]
@@ -90,8 +90,8 @@ def _report_finished(file: CacheFile, source: TileSource) -> BuildReport:
     )
 
 
-def _open_same(path: Path, fingerprint: str) -> CacheFile:
-    file = CacheFile(path, writable=True)
+def _open_same(path: Path, fingerprint: str, writable: bool) -> CacheFile:
+    file = CacheFile(path, writable)
     if file.spec.source != fingerprint:
         raise CacheError(
             f"{path}: holds other tiles ({file.spec.source}) than those asked for ({fingerprint}); "
