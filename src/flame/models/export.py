@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.fusion import fuse_conv_bn_eval
 from torch.jit import TracerWarning  # type: ignore[attr-defined]
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 from torch.onnx import register_custom_op_symbolic, unregister_custom_op_symbolic  # type: ignore[attr-defined]
 
 from flame.models.conditioning import Background
@@ -40,6 +40,8 @@ class DeployedFlame(nn.Module):
         super().__init__()
         self.flame = copy.deepcopy(model).eval().requires_grad_(False)
         _fold_batch_norms(self.flame)
+        weight, bias = (tensor.detach().clone() for tensor in self.flame.folded_lift())
+        self.flame.folded_lift = lambda: (weight, bias)  # type: ignore[method-assign]
         kind = model.settings
         self.inputs: tuple[str, ...] = ("log_radiance",)
         if kind.rgb != "none":
@@ -106,6 +108,7 @@ def to_onnx(model: Flame, tile: int) -> tuple[bytes, tuple[str, ...]]:
             # Sizes become constants on purpose, and the tracing exporter is meant: the other one needs another package.
             warnings.simplefilter("ignore", TracerWarning)
             warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.filterwarnings("ignore", "Constant folding")
             torch.onnx.export(
                 deployed,
                 deployed.example(tile),

@@ -1,0 +1,170 @@
+"""From a trained run to a verified model package: exported, compared with torch on tiles, and only then written."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float32
+
+from flame.detection import plume_mask
+from flame.errors import FlameError
+from flame.models import Flame
+from flame.models.export import to_onnx
+from flame.models.fields import RADIANCE_FLOOR
+from flame.models.weights import StoredModel, load_model
+from flame.onboard import BackgroundFacts, Detector, Manifest, ModelPackage, sha256_of, write_package
+from flame.physics import SENSORS, BandSet, unit_absorption
+from flame.scene import Scene
+from flame.simulate import preset, simulate_tile, tile_generator
+
+__all__ = ["MAX_DIFFERENCE", "Agreement", "ExportError", "export_model", "sensor_of", "verify"]
+
+MAX_DIFFERENCE = 1e-4
+"""Largest difference of any probability between torch and the package that is let through."""
+
+
+class ExportError(FlameError):
+    """A package that does not do what the trained model does."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How well a package agrees with torch.
+
+    Attributes:
+        runtime: Engine that was compared.
+        tiles: Tiles compared.
+        max_difference: Largest difference of any probability.
+        mask_differences: Pixels whose plume mask differs.
+        plume_pixels: Plume pixels in torch's masks.
+    """
+
+    runtime: str
+    tiles: int
+    max_difference: float
+    mask_differences: int
+    plume_pixels: int
+
+
+def sensor_of(bands: BandSet) -> str | None:
+    """Name of the sensor whose nominal methane bands these are."""
+    return next((name for name, sensor in SENSORS.items() if sensor.bands.methane().matches(bands)), None)
+
+
+def export_model(
+    run: Path,
+    out: Path,
+    tile: int = 512,
+    name: str = "flame",
+    scenes: Sequence[Scene] = (),
+    notes: Mapping[str, Any] | None = None,
+    metrics: Mapping[str, Any] | None = None,
+) -> tuple[Path, list[Agreement]]:
+    """Exports a run for one tile size and writes it with its manifest.
+
+    Args:
+        run: Run folder or model.safetensors.
+        out: The ONNX file to write; its manifest goes beside it.
+        tile: Side of the tile, in pixels.
+        name: Name for the manifest.
+        scenes: Scenes to compare on; simulated ones unless given.
+        notes: What the manifest should say about training besides what the run recorded: data, commit.
+        metrics: Figures of an evaluation for the manifest.
+
+    Raises:
+        ExportError: If the package and torch differ by 1e-4 in any probability, or in any pixel of a mask.
+    """
+    stored = load_model(run)
+    given = [_top_left(scene, tile) for scene in scenes]
+    package = _package(stored, tile, name, notes or {}, metrics or {}, str(out))
+    compared = given or _simulated(package.manifest)
+    agreements = [verify(stored, package, compared, runtime) for runtime in _runtimes()]
+    for found in agreements:
+        if found.max_difference >= MAX_DIFFERENCE or found.mask_differences:
+            raise ExportError(
+                f"{out}: not written; on {found.runtime} probabilities differ from torch by up to "
+                f"{found.max_difference:.1e} and {found.mask_differences} mask pixels are others"
+            )
+    return write_package(package.onnx, package.manifest, out), agreements
+
+
+def _package(
+    stored: StoredModel, tile: int, name: str, notes: Mapping[str, Any], metrics: Mapping[str, Any], source: str
+) -> ModelPackage:
+    kind, bands = stored.model.settings, stored.bands
+    onnx, inputs = to_onnx(stored.model, tile)
+    per_tile = kind.conditioning == "tile"
+    manifest = Manifest(
+        name=name,
+        sensor=sensor_of(bands) or "unknown",
+        band_centres_nm=tuple(bands.centres_nm.tolist()),
+        band_fwhm_nm=tuple(bands.fwhm_nm.tolist()),
+        absorption=tuple(unit_absorption(bands).tolist()),
+        tile=tile,
+        inputs=inputs,
+        tau_ppm_m=kind.tau_ppm_m,
+        sha256=sha256_of(onnx),
+        radiance_floor=RADIANCE_FLOOR,
+        rgb="tile" if kind.rgb == "tile" else "fixed",
+        rgb_scale=kind.rgb_scale,
+        background=BackgroundFacts(**asdict(kind.background)) if per_tile else None,
+        training={**stored.provenance, **notes},
+        metrics=metrics,
+    )
+    return ModelPackage(manifest, onnx, source)
+
+
+def _simulated(manifest: Manifest) -> list[Scene]:
+    """Three simulated tiles, the last with a fifth of its pixels missing."""
+    if manifest.sensor == "unknown":
+        raise ExportError("the model's bands are of no sensor that can be simulated; give scenes to compare on")
+    settings = preset("wide", size=manifest.tile, sensor_name=manifest.sensor)
+    scenes = [simulate_tile(tile_generator(0, i), settings, f"check{i}").tile.scene for i in range(3)]
+    holes = np.random.default_rng(0).random(scenes[2].shape) < 0.2
+    return [*scenes[:2], replace(scenes[2], valid=scenes[2].valid & ~holes)]
+
+
+def _runtimes() -> list[str]:
+    return ["onnxruntime", *(["openvino"] if find_spec("openvino") else [])]
+
+
+def verify(stored: StoredModel, package: ModelPackage, scenes: Sequence[Scene], runtime: str) -> Agreement:
+    """Runs scenes of one tile each through torch and through the package, and compares.
+
+    Torch computes in double precision, so that what is compared is the package's error and not torch's own.
+    """
+    detector = Detector(package, runtime)
+    exact = copy.deepcopy(stored.model).double()
+    worst, mask_differences, plume_pixels = 0.0, 0, 0
+    for scene in scenes:
+        found = detector.run(scene)
+        expected = _torch_probability(exact, scene)
+        judged = found.usable
+        worst = max(worst, float(np.abs(found.probability - expected)[judged].max(initial=0.0)))
+        mask = plume_mask(expected, judged, package.manifest.rule)
+        mask_differences += int((mask != found.mask).sum())
+        plume_pixels += int(mask.sum())
+    return Agreement(detector.runtime, len(scenes), worst, mask_differences, plume_pixels)
+
+
+def _top_left(scene: Scene, tile: int) -> Scene:
+    if scene.shape[0] < tile or scene.shape[1] < tile:
+        raise ExportError(f"scenes to compare on must be at least {tile} x {tile} pixels, got {scene.shape}")
+    here = slice(0, tile)
+    rgb = None if scene.rgb is None else scene.rgb[:, here, here]
+    return Scene(scene.radiance[:, here, here], scene.bands, scene.valid[here, here], rgb)
+
+
+@torch.no_grad()
+def _torch_probability(model: Flame, scene: Scene) -> Float32[np.ndarray, "row col"]:
+    rgb = None if scene.rgb is None else torch.from_numpy(scene.rgb.astype(np.float64))[None]
+    valid = torch.from_numpy(np.ascontiguousarray(scene.valid))[None]
+    out = model(torch.from_numpy(scene.radiance.astype(np.float64))[None], rgb, valid)
+    return torch.sigmoid(out.logit)[0].numpy().astype(np.float32)
