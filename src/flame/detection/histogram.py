@@ -94,6 +94,12 @@ class ScoreHistogram:
         recall_steps = np.diff(tp, prepend=0.0) / total
         return float((recall_steps * tp / (tp + fp)).sum())
 
+    def counts(self, threshold: float) -> tuple[int, int, int, int]:
+        """True and false positives, false and true negatives of `score > threshold`, to the resolution of a bin."""
+        above = _lower_edges() > np.float32(threshold)
+        tp, fp = int(self.plume[above].sum()), int(self.background[above].sum())
+        return tp, fp, int(self.plume.sum()) - tp, int(self.background.sum()) - fp
+
     def best_threshold(self) -> ThresholdChoice:
         """The threshold with the highest pixel F1; `score > threshold` is then called plume.
 

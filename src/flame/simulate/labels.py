@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32
 from scipy import ndimage
 
-__all__ = ["Averaged", "LabelSettings", "average", "draw_label"]
+__all__ = ["Averaged", "LabelSettings", "average", "draw_label", "visible_level"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,11 @@ def average(
     return Averaged((signal / total).astype(np.float32), (np.sqrt(squared) / total).astype(np.float32))
 
 
+def visible_level(seen: Averaged, settings: LabelSettings) -> Float32[np.ndarray, "row col"]:
+    """The averaged enhancement at which an outline is drawn, in ppm m."""
+    return np.asarray(np.maximum(np.float32(settings.edge_snr) * seen.noise_ppm_m, np.float32(settings.faintest_ppm_m)))
+
+
 def draw_label(
     enhancement_ppm_m: Float[np.ndarray, "row col"],
     noise_ppm_m: Float[np.ndarray, "row col"],
@@ -97,7 +102,7 @@ def draw_label(
     snr = seen.snr
     if not (snr >= settings.core_snr).any():
         return np.zeros(snr.shape, np.bool_)
-    outline = (snr >= settings.edge_snr) & (seen.mean_ppm_m >= settings.faintest_ppm_m)
+    outline = seen.mean_ppm_m >= visible_level(seen, settings)
     if settings.gap_px > 0:
         # Closing on a padded grid: at the border scipy would otherwise erode what the dilation could not see.
         disk = np.hypot(*np.mgrid[-settings.gap_px : settings.gap_px + 1, -settings.gap_px : settings.gap_px + 1])
