@@ -185,7 +185,7 @@ def _built(
     _buildings(rng, shape, layout, min(how_many(settings.buildings.count(rng)), 45), grid_angle, sun)
     if rng.uniform() < settings.flare_chance:
         where = pads[0] if pads else (rng.uniform(0, shape[0]), rng.uniform(0, shape[1]))
-        layout.heat += np.float32(10 ** rng.uniform(-3.5, -2.0)) * disk(shape, where, 0.8)
+        layout.heat += np.float32(10 ** rng.uniform(-4.5, -3.2)) * disk(shape, where, 0.8)
 
 
 def _tanks(

@@ -23,17 +23,19 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Range:
-    """A uniform or log-uniform distribution between two bounds.
+    """A distribution between two bounds.
 
     Attributes:
         low: Smallest value.
         high: Largest value.
-        log: Draw uniformly in the logarithm.
+        log: Draw in the logarithm.
+        bell: The middle is likelier than the ends (mean of three uniform draws), not all values alike.
     """
 
     low: float
     high: float
     log: bool = False
+    bell: bool = False
 
     def __post_init__(self) -> None:
         if self.low > self.high or (self.log and self.low <= 0):
@@ -41,9 +43,10 @@ class Range:
 
     def draw(self, rng: np.random.Generator) -> float:
         """One value."""
+        place = float(rng.uniform(size=3).mean()) if self.bell else float(rng.uniform())
         if self.log:
-            return float(np.exp(rng.uniform(np.log(self.low), np.log(self.high))))
-        return float(rng.uniform(self.low, self.high))
+            return float(self.low * (self.high / self.low) ** place)
+        return self.low + (self.high - self.low) * place
 
     def count(self, rng: np.random.Generator) -> int:
         """One whole number, both bounds included."""
@@ -57,6 +60,7 @@ class SurfaceSettings:
     Attributes:
         biome_weights: Relative frequency of each kind of landscape in `flame.simulate.layout.BIOMES`.
         ground_spectra: Library spectra blended into the open ground of one tile.
+        brightness: Factor on all reflectances of a tile: wet, burnt and built ground is darker than library samples.
         alike: Share of the library from which one place's spectra of a kind are drawn, nearest neighbours first.
         roughness: Slope of the power spectrum of the ground's fractal fields (2 rough, 4 smooth).
         blending: Softness of the borders between ground materials (0.05 patchwork, 1 gradual).
@@ -79,14 +83,15 @@ class SurfaceSettings:
         ("coast", 0.8),
     )  # fmt: skip
     ground_spectra: Range = Range(4.0, 9.0)
-    alike: Range = Range(0.05, 0.6, log=True)
+    brightness: Range = Range(0.35, 1.3, log=True, bell=True)
+    alike: Range = Range(0.03, 0.4, log=True)
     roughness: Range = Range(1.8, 3.4)
     blending: Range = Range(0.08, 1.0, log=True)
     parcel_chance: float = 0.35
     confuser_chance: float = 0.7
     confuser_strength: Range = Range(0.01, 0.15, log=True)
     absorber_roughness: Range = Range(0.8, 3.0)
-    texture: Range = Range(0.03, 0.2)
+    texture: Range = Range(0.03, 0.18)
     grain: Range = Range(0.01, 0.12, log=True)
     relief: Range = Range(0.0, 0.2)
     shade_chance: float = 0.15
@@ -116,7 +121,7 @@ class AtmosphereSettings:
 
     solar_zenith_deg: Range = Range(15.0, 55.0)
     view_zenith_deg: Range = Range(0.0, 18.0)
-    water_vapour: Range = Range(0.8, 2.5, log=True)
+    water_vapour: Range = Range(0.4, 4.5, log=True, bell=True)
     vapour_spread: Range = Range(0.002, 0.03, log=True)
     dry_column: Range = Range(0.75, 1.0)
     elevation_spread: Range = Range(0.0005, 0.01, log=True)
@@ -148,7 +153,7 @@ class InstrumentSettings:
     """
 
     sensor: str = "aviris-ng"
-    noise_scale: Range = Range(1.0, 2.1, log=True)
+    noise_scale: Range = Range(0.8, 1.9, log=True)
     band_noise_spread: Range = Range(0.02, 0.15)
     psf_sigma_px: Range = Range(0.35, 0.8)
     smile_nm: Range = Range(0.0, 0.3)
@@ -198,6 +203,7 @@ WIDE = TileSettings()
 NARROW = TileSettings(
     surface=SurfaceSettings(
         biome_weights=(("oilfield", 1.0), ("desert", 1.0), ("rangeland", 1.0)),
+        brightness=Range(0.8, 1.0),
         ground_spectra=Range(4.0, 6.0),
         roughness=Range(2.4, 2.8),
         blending=Range(0.3, 0.6),

@@ -45,8 +45,9 @@ def draw_ground(rng: np.random.Generator, shape: tuple[int, int], bands: BandSet
     depth = _absorbers(rng, shape, bands, settings)
     if depth is not None:
         reflectance *= np.exp(-depth)
-    reflectance *= layout.light
-    seen = (visible[:, ::-1].T.astype(np.float32) @ pixels).reshape(3, *shape) * layout.light
+    light = layout.light * np.float32(settings.brightness.draw(rng))
+    reflectance *= light
+    seen = (visible[:, ::-1].T.astype(np.float32) @ pixels).reshape(3, *shape) * light
     return Ground(reflectance, seen, _emission(layout, bands))
 
 
