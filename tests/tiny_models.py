@@ -29,12 +29,12 @@ def manifest(onnx_bytes, **changes):
     return Manifest(**(facts | changes))
 
 
-def _graph(nodes, inputs, tile, constants):
+def _graph(nodes, inputs, tile, constants, bands=4):
     shapes = {
-        "log_radiance": [1, 4, tile, tile],
+        "log_radiance": [1, bands, tile, tile],
         "rgb": [1, 3, tile, tile],
-        "background_mean": [1, 4],
-        "whitening": [1, 4, 4],
+        "background_mean": [1, bands],
+        "whitening": [1, bands, bands],
     }
     graph = helper.make_graph(
         nodes,
@@ -75,8 +75,9 @@ def filter_model(tile=32, centred=False):
     return ModelPackage(manifest(content, tile=tile), content, "tiny")
 
 
-def whitening_model(tile=32):
+def whitening_model(tile=32, bands=BANDS, spectrum=SPECTRUM):
     """Score: the tile's own matched filter in units of tau; probability from its response in standard deviations."""
+    count = len(bands)
     nodes = [
         helper.make_node("Reshape", ["log_radiance", "flat"], ["pixels"]),
         helper.make_node("Unsqueeze", ["background_mean", "last"], ["mean"]),
@@ -97,17 +98,25 @@ def whitening_model(tile=32):
         helper.make_node("Sigmoid", ["logit"], ["probability"]),
     ]
     constants = {
-        "flat": np.array([1, 4, tile * tile]),
+        "flat": np.array([1, count, tile * tile]),
         "image": np.array([1, tile, tile]),
         "last": np.array([2]),
         "band": np.array([1]),
-        "spectrum": SPECTRUM.astype(np.float32).reshape(1, 4, 1),
+        "spectrum": spectrum.astype(np.float32).reshape(1, count, 1),
         "unit": np.float32(1e5 / TAU_PPM_M),
         "offset": np.float32(4.0),
     }
     inputs = ("log_radiance", "background_mean", "whitening")
-    content = _graph(nodes, inputs, tile, constants)
-    facts = manifest(content, tile=tile, inputs=inputs, background=BackgroundFacts(samples=4096, passes=3))
+    content = _graph(nodes, inputs, tile, constants, count)
+    facts = manifest(
+        content,
+        tile=tile,
+        inputs=inputs,
+        background=BackgroundFacts(samples=4096, passes=3),
+        band_centres_nm=tuple(bands.centres_nm.tolist()),
+        band_fwhm_nm=tuple(bands.fwhm_nm.tolist()),
+        absorption=tuple(spectrum.tolist()),
+    )
     return ModelPackage(facts, content, "tiny")
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32
+from jaxtyping import Bool, Float, Float32, Int
 
-from flame.detection import Plume
+from flame.detection import Plume, outline
 from flame.products.geolocate import pixel_area_m2
 from flame.scene import Scene
 
@@ -17,6 +17,7 @@ __all__ = ["plot_quicklook", "stretched_rgb"]
 
 _PLUME_COLOURS = "inferno"
 _OUTLINE = "#38e8ff"
+_TRUTH = "#7dff5a"
 _LABELLED_PLUMES = 12
 
 
@@ -39,6 +40,7 @@ def plot_quicklook(
     mask: Bool[np.ndarray, "row col"],
     plumes: Sequence[Plume],
     title: str,
+    truth: Bool[np.ndarray, "row col"] | None = None,
     dpi: int = 130,
 ) -> None:
     """Draws RGB with the plumes' outlines beside the methane score, into a PNG.
@@ -50,6 +52,7 @@ def plot_quicklook(
         mask: Plume pixels.
         plumes: Their outlines are drawn and the strongest numbered, as in the GeoJSON.
         title: Headline.
+        truth: The true plume mask, if known; its outline is drawn over the score.
         dpi: Dots per inch.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -67,7 +70,10 @@ def plot_quicklook(
     top = _upper(score_ppm_m, mask, scene.valid)
     shown = np.ma.masked_where(~mask, score_ppm_m)
     image = right.imshow(shown, cmap=_PLUME_COLOURS, vmin=0, vmax=top, interpolation="nearest")
-    right.set_title("methane score inside plumes", fontsize=10)
+    known = "; true outlines in green" if truth is not None else ""
+    right.set_title(f"methane score inside plumes{known}", fontsize=10)
+    for polygon in outline(truth) if truth is not None else ():
+        _ring(right, polygon.exterior, _TRUTH)
     figure.colorbar(image, ax=right, label="methane score (ppm m)", fraction=0.046, pad=0.02)
     ordered = sorted(plumes, key=lambda plume: -plume.integrated_ppm_m_px)
     for number, plume in enumerate(ordered, start=1):
@@ -90,11 +96,15 @@ def _upper(score: Float[np.ndarray, "row col"], mask: Bool[np.ndarray, "row col"
     return max(float(np.percentile(inside, 99)) if inside.size else 0.0, 100.0)
 
 
+def _ring(axes: Any, ring: Int[np.ndarray, "corner 2"], colour: str) -> None:
+    closed = np.concatenate([ring, ring[:1]]) - 0.5  # matplotlib counts from pixel centres
+    axes.plot(closed[:, 1], closed[:, 0], color=colour, linewidth=0.9)
+
+
 def _outline(axes: Any, plume: Plume, number: int | None) -> None:
     for polygon in plume.polygons:
         for ring in (polygon.exterior, *polygon.holes):
-            closed = np.concatenate([ring, ring[:1]]) - 0.5
-            axes.plot(closed[:, 1], closed[:, 0], color=_OUTLINE, linewidth=0.9)
+            _ring(axes, ring, _OUTLINE)
     if number is not None:
         axes.annotate(
             str(number),

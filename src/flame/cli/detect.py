@@ -1,0 +1,41 @@
+"""`flame detect`: scene files to plumes on a map."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", help="Scene files or tile folders.")],
+    out: Annotated[Path, typer.Option(help="Folder for the products.")],
+    model: Annotated[str | None, typer.Option(help="A packaged name such as flame-plus, or an ONNX file.")] = None,
+    runtime: Annotated[str, typer.Option(help="auto, onnxruntime or openvino.")] = "auto",
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; all cores if not given.")] = None,
+) -> None:
+    """Find methane plumes in scenes: GeoTIFF maps, GeoJSON plumes, quick looks and one HTML report."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    from flame.cli.app import EXIT_MISTAKE, EXIT_PARTLY_FAILED
+    from flame.cli.progress import counting
+    from flame.pipeline.detect import Detectors, Outcome, detect_files
+
+    console, errors = Console(), Console(stderr=True)
+    with counting(console, "scenes", len(inputs)) as step:
+
+        def told(outcome: Outcome) -> None:
+            if outcome.detection is None:
+                errors.print(f"[bold red]error:[/] {escape(str(outcome.failure))}", highlight=False)
+            else:
+                seconds = outcome.detection.timings.total_s
+                console.print(f"{outcome.source}: {len(outcome.detection.plumes)} plumes, {seconds:.2f} s")
+            step()
+
+        outcomes = detect_files(inputs, out, Detectors(model, runtime, threads), told)
+    failed = sum(outcome.detection is None for outcome in outcomes)
+    console.print(f"{len(outcomes) - failed} of {len(outcomes)} inputs done: {out / 'report.html'}")
+    if failed:
+        raise typer.Exit(EXIT_MISTAKE if failed == len(outcomes) else EXIT_PARTLY_FAILED)
