@@ -42,7 +42,7 @@ class BackgroundSettings:
         floor: Least variance of log-radiance in any direction; (0.1 %)^2 keeps a constant tile finite.
     """
 
-    samples: int = 16384
+    samples: int = 4096
     passes: int = 1
     plume_sigma: float = 3.0
     floor: float = 1e-6

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -15,6 +14,7 @@ from flame.models.conditioning import Background, SpectralStatistics, symmetric_
 from flame.models.fields import RADIANCE_FLOOR, fill_invalid, log_radiance, usable_pixels
 from flame.models.heads import PhysicsHeads, SegmentationHead, leaky_clamp
 from flame.models.noise_inputs import WhitenedTile, noise_inputs
+from flame.models.pointwise import pointwise
 from flame.models.settings import FlameSettings, ModelSettingsError
 from flame.physics import ABSORPTION_UNIT_PPM_M
 
@@ -29,12 +29,14 @@ class Conditioned:
 
     Attributes:
         lifted: Input of the 1x1 lift (whitening by training statistics is folded into the lift's weights).
+        extra: The lift's further inputs, if the model has any.
         scored: Log-radiance in the score's coordinates.
         direction: The absorption spectrum in those coordinates, scaled so that the score is in ppm m.
         rgb: Normalised RGB of the segmentation head.
     """
 
-    lifted: Float[Tensor, "batch channel row col"]
+    lifted: Float[Tensor, "batch band row col"]
+    extra: Float[Tensor, "batch channel row col"] | None
     scored: Float[Tensor, "batch band row col"]
     direction: Float[Tensor, "batch band"]
     rgb: Float[Tensor, "batch rgb row col"] | None
@@ -165,10 +167,10 @@ class Flame(nn.Module):
         white = background.whiten(log) if needs_white else log
         lifted = white if kind.conditioning == "tile" or kind.noise_inputs else log
         target = background.target(self.unit_spectrum)
+        extra = None
         if kind.noise_inputs:
             expanded = target.expand(log.shape[0], -1)
-            tile = WhitenedTile(log, white, expanded, brightness_median)
-            lifted = torch.cat([lifted, noise_inputs(tile, kind.noise_inputs)], 1)
+            extra = noise_inputs(WhitenedTile(log, white, expanded, brightness_median), kind.noise_inputs)
         if kind.score_space == "whitened":
             scored, direction = white, _per_ppm_m(target)
         elif kind.score_space == "projected":
@@ -176,7 +178,7 @@ class Flame(nn.Module):
             scored, direction = projection.whiten(log), _per_ppm_m(projection.target(self.unit_spectrum))
         else:
             scored, direction = log, _per_ppm_m(self.unit_spectrum[None], 1.0 / self.variance.clamp_min(1e-12))
-        return Conditioned(lifted, scored, direction.expand(log.shape[0], -1), rgb)
+        return Conditioned(lifted, extra, scored, direction.expand(log.shape[0], -1), rgb)
 
     def _rgb(self, rgb: Tensor | None, usable: Tensor) -> Tensor | None:
         if self.settings.rgb == "none" or rgb is None:
@@ -187,7 +189,7 @@ class Flame(nn.Module):
         return log - log.mean((2, 3), keepdim=True)
 
     def folded_lift(self) -> tuple[Float[Tensor, "width channel"], Float[Tensor, " width"]]:
-        """Weight and bias of the lift on `Conditioned.lifted`, whitening by training statistics folded in."""
+        """Weight and bias of the lift on [lifted, extra], whitening by training statistics folded in."""
         weight, bias = self.lift.weight[:, :, 0, 0], self.lift.bias
         assert bias is not None
         if self.settings.conditioning == "training" and not self.settings.noise_inputs:
@@ -195,10 +197,16 @@ class Flame(nn.Module):
             bias = bias - weight @ self.mean
         return weight, bias
 
+    def lifted(self, inputs: Conditioned) -> Float[Tensor, "batch width row col"]:
+        """The field that the backbone takes."""
+        weight, bias = self.folded_lift()
+        bands = self.settings.bands
+        field = pointwise(inputs.lifted, weight[:, :bands], bias)
+        return field if inputs.extra is None else field + pointwise(inputs.extra, weight[:, bands:], None)
+
     def network(self, inputs: Conditioned) -> FlameOutput:
         """The learned part: lift, backbone, heads, score, segmentation."""
-        weight, bias = self.folded_lift()
-        z = self.backbone(F.conv2d(inputs.lifted, weight[:, :, None, None], bias))
+        z = self.backbone(self.lifted(inputs))
         parts = [z]
         score = score_ppm_m = None
         if self.heads is not None:

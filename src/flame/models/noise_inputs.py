@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -27,20 +28,22 @@ class WhitenedTile:
     target: Float[Tensor, "batch band"]
     brightness_median: Float[Tensor, " batch"] | None = None
 
+    @cached_property
+    def response(self) -> Float[Tensor, "batch row col"]:
+        """Matched-filter response in standard deviations of the tile's background."""
+        unit = self.target / self.target.norm(dim=1, keepdim=True).clamp_min(_TINY)
+        return torch.bmm(unit[:, None], self.white.flatten(2)).reshape(-1, *self.white.shape[2:])
 
-def _matched_filter_sigma(tile: WhitenedTile) -> Tensor:
-    """Matched-filter response in standard deviations of the tile's background."""
-    unit = tile.target / tile.target.norm(dim=1, keepdim=True).clamp_min(_TINY)
-    return torch.bmm(unit[:, None], tile.white.flatten(2)).reshape(-1, *tile.white.shape[2:])
-
-
-def _power(tile: WhitenedTile) -> Tensor:
-    return tile.white.square().mean(1)
+    @cached_property
+    def power(self) -> Float[Tensor, "batch row col"]:
+        """Mean square over the whitened bands."""
+        mean_square: Tensor = torch.linalg.vector_norm(self.white, dim=1).square() / self.white.shape[1]
+        return mean_square
 
 
 def matched_filter(tile: WhitenedTile) -> Float[Tensor, "batch row col"]:
     """Matched-filter response in standard deviations, compressed beyond a few: asinh."""
-    return torch.asinh(_matched_filter_sigma(tile))
+    return torch.asinh(tile.response)
 
 
 def brightness(tile: WhitenedTile) -> Float[Tensor, "batch row col"]:
@@ -52,17 +55,21 @@ def brightness(tile: WhitenedTile) -> Float[Tensor, "batch row col"]:
 
 def anomaly(tile: WhitenedTile) -> Float[Tensor, "batch row col"]:
     """Log of the Mahalanobis distance per band (RX; Reed and Yu 1990)."""
-    return 0.5 * torch.log(_power(tile) + _TINY)
+    return 0.5 * torch.log(tile.power + _TINY)
 
 
 def coherence(tile: WhitenedTile) -> Float[Tensor, "batch row col"]:
     """Share of the residual that points along methane, signed: the adaptive coherence estimator, times sqrt(bands)."""
-    return _matched_filter_sigma(tile) * torch.rsqrt(_power(tile) + _TINY)
+    return tile.response * torch.rsqrt(tile.power + _TINY)
 
 
 def noise(tile: WhitenedTile) -> Float[Tensor, "batch row col"]:
-    """Log of the local noise: what differs between neighbouring columns, averaged over bands and 3 x 3 pixels."""
-    step = (tile.white[..., 1:] - tile.white[..., :-1]).square().mean(1)
+    """Log of the local noise: what differs between neighbouring columns, averaged over bands and 3 x 3 pixels.
+
+    Every fourth band is enough: with nine pixels they are 162 differences.
+    """
+    white = tile.white[:, ::4]
+    step = (white[..., 1:] - white[..., :-1]).square_().mean(1)
     step = F.pad(step[:, None], (1, 1, 0, 0), mode="replicate")
     step = 0.25 * (step[..., 1:] + step[..., :-1])
     return 0.5 * torch.log(F.avg_pool2d(F.pad(step, (1, 1, 1, 1), mode="replicate"), 3, 1)[:, 0] + _TINY)

@@ -94,13 +94,13 @@ class SpectralConv2d(nn.Module):
         return torch.cat([torch.cat([real, imag], -1), torch.cat([-imag, real], -1)], 1)
 
     def forward(
-        self, field: Float[Tensor, "batch channel row col"], added: Float[Tensor, "batch channel row col"] | None = None
+        self, field: Float[Tensor, "batch channel row col"], onto: Float[Tensor, "batch channel row col"] | None = None
     ) -> Float[Tensor, "batch channel row col"]:
-        """The convolved field, plus `added` (the block's other branch) if given: one pass over memory less."""
+        """The convolved field; onto to `onto`, the block's other branch, if given, which is then overwritten."""
         with torch.autocast(field.device.type, enabled=False):
-            return self._convolve(field.float() if field.dtype != torch.float64 else field, added)
+            return self._convolve(field.float() if field.dtype != torch.float64 else field, onto)
 
-    def _convolve(self, field: Tensor, added: Tensor | None) -> Tensor:
+    def _convolve(self, field: Tensor, onto: Tensor | None) -> Tensor:
         batch, channels, height, width = (int(n) for n in field.shape)  # constants in an exported graph
         m = self.modes
         dft = dft_matrices(height, width, m, field.device, field.dtype)
@@ -111,6 +111,6 @@ class SpectralConv2d(nn.Module):
         mixed = torch.bmm(modes, self._mixing().to(field.dtype))
         mixed = mixed.reshape(2 * m * m, batch, 2, channels).permute(1, 3, 0, 2).reshape(-1, 4 * m)
         columns = (mixed @ dft.rows_back).reshape(-1, 2 * m, height).transpose(1, 2).reshape(-1, 2 * m)
-        if added is None:
+        if onto is None:
             return (columns @ dft.cols_back).reshape(field.shape)
-        return torch.addmm(added.reshape(-1, width).to(field.dtype), columns, dft.cols_back).reshape(field.shape)
+        return onto.contiguous().to(field.dtype).view(-1, width).addmm_(columns, dft.cols_back).view(field.shape)

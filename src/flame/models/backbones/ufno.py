@@ -7,11 +7,14 @@ U-Net has three stride-2 levels at constant width.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from flame.models.pointwise import pointwise
 from flame.models.spectral import SpectralConv2d
 
 __all__ = ["MiniUNet", "OperatorBlock", "SqueezeExcite", "UFno"]
@@ -50,6 +53,31 @@ def _up(channels_in: int, channels: int) -> nn.Sequential:
     return nn.Sequential(nn.ConvTranspose2d(channels_in, channels, 4, 2, 1), nn.LeakyReLU(_LEAK, inplace=True))
 
 
+class _JoinChannels(torch.autograd.Function):
+    """`cat` over channels whose gradients are dense, as everything after it in backward runs faster on."""
+
+    @staticmethod
+    def forward(ctx: Any, first: Tensor, second: Tensor) -> Tensor:
+        ctx.channels = first.shape[1]
+        return torch.cat([first, second], 1)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        first, second = grad[:, : ctx.channels], grad[:, ctx.channels :]
+        dense = torch.channels_last
+        return first.contiguous(memory_format=dense), second.contiguous(memory_format=dense)
+
+
+def join_channels(
+    first: Float[Tensor, "batch channel row col"], second: Float[Tensor, "batch channel row col"]
+) -> Float[Tensor, "batch channels row col"]:
+    """Both fields' channels, one after the other."""
+    if not torch.is_grad_enabled():
+        return torch.cat([first, second], 1)
+    joined: Tensor = _JoinChannels.apply(first, second)  # type: ignore[no-untyped-call]
+    return joined
+
+
 class MiniUNet(nn.Module):
     """Three stride-2 levels down and up again at constant width; sizes that 8 does not divide are edge-padded."""
 
@@ -63,23 +91,32 @@ class MiniUNet(nn.Module):
         self.up1 = _up(2 * channels, channels)
         self.out = nn.Conv2d(2 * channels, channels, 3, 1, 1)
 
-    def forward(self, field: Float[Tensor, "batch channel row col"]) -> Float[Tensor, "batch channel row col"]:
-        """Local features of the same size."""
+    def forward(
+        self, field: Float[Tensor, "batch channel row col"], beside: nn.Conv2d | None = None
+    ) -> Float[Tensor, "batch channel row col"]:
+        """Local features of the same size, plus a 1x1 convolution of the field if given.
+
+        The 1x1 convolution is added to the centre of the last convolution's kernel instead of being run by itself.
+        """
+        field = field.contiguous(memory_format=torch.channels_last)  # in which small convolutions run twice as fast
         rows, cols = field.shape[-2:]
         pad_rows, pad_cols = -rows % _UNET_STRIDE, -cols % _UNET_STRIDE
         if pad_rows or pad_cols:
-            padded = self._levels(F.pad(field, (0, pad_cols, 0, pad_rows), mode="replicate"))
-            return padded[..., :rows, :cols]
-        return self._levels(field)
+            padded = F.pad(field, (0, pad_cols, 0, pad_rows), mode="replicate")
+            return self._levels(padded, beside)[..., :rows, :cols]
+        return self._levels(field, beside)
 
-    def _levels(self, field: Tensor) -> Tensor:
+    def _levels(self, field: Tensor, beside: nn.Conv2d | None) -> Tensor:
         half = self.down1(field)
         quarter = self.down2(half)
         eighth = self.down3(quarter)
-        quarter = torch.cat([quarter, self.up3(eighth)], 1)
-        half = torch.cat([half, self.up2(quarter)], 1)
-        result: Tensor = self.out(torch.cat([field, self.up1(half)], 1))
-        return result
+        quarter = join_channels(quarter, self.up3(eighth))
+        half = join_channels(half, self.up2(quarter))
+        weight, bias = self.out.weight, self.out.bias
+        if beside is not None and bias is not None and beside.bias is not None:
+            centre = torch.cat([beside.weight, torch.zeros_like(beside.weight)], 1)
+            weight, bias = weight + F.pad(centre, (1, 1, 1, 1)), bias + beside.bias
+        return F.conv2d(join_channels(field, self.up1(half)), weight, bias, padding=1)
 
 
 class OperatorBlock(nn.Module):
@@ -96,9 +133,10 @@ class OperatorBlock(nn.Module):
 
     def forward(self, field: Float[Tensor, "batch channel row col"]) -> Float[Tensor, "batch channel row col"]:
         """The field after one operator layer."""
-        added = self.pointwise(field)
         if self.unet is not None:
-            added = added + self.unet(field)
+            added = self.unet(field, self.pointwise)
+        else:
+            added = pointwise(field, self.pointwise.weight[:, :, 0, 0], self.pointwise.bias)
         result: Tensor = self.gate(F.gelu(self.spectral(field, added)))
         return result
 
