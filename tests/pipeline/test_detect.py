@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from flame.cli.app import app
 from flame.onboard import Quality, write_package
+from flame.onboard.downlink import decode_all
 from flame.pipeline.demo import run_demo
 from flame.pipeline.detect import Detectors, detect_files, output_names
 from tiny_models import CENTRES_NM, plume_scene, whitening_model
@@ -82,6 +83,16 @@ def test_exit_codes(names, code, model, tmp_path):
     inputs = [str(tmp_path / name) for name in names]
     result = CliRunner().invoke(app, ["detect", *inputs, "--out", str(tmp_path / "out"), "--model", model])
     assert result.exit_code == code, result.output
+
+
+def test_packets_come_with_the_products_if_asked(model, tmp_path):
+    _chip(tmp_path / "a.npz")
+    options = ["--out", str(tmp_path / "out"), "--model", model, "--downlink"]
+    result = CliRunner().invoke(app, ["detect", str(tmp_path / "a.npz"), *options])
+    assert result.exit_code == 0, result.output
+    (packet,), lost = decode_all((tmp_path / "out" / "a" / "downlink.bin").read_bytes())
+    assert (packet.first_row, packet.first_col, lost) == (8, 8, 0)
+    assert "times less" in result.output
 
 
 def test_inputs_of_one_name_get_folders_of_their_own(tmp_path):

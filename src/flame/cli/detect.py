@@ -14,6 +14,7 @@ def run(
     model: Annotated[str | None, typer.Option(help="A packaged name such as flame-plus, or an ONNX file.")] = None,
     runtime: Annotated[str, typer.Option(help="auto, onnxruntime or openvino.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; all cores if not given.")] = None,
+    downlink: Annotated[bool, typer.Option("--downlink", help="Also write the plumes as downlink packets.")] = False,
 ) -> None:
     """Find methane plumes in scenes: GeoTIFF maps, GeoJSON plumes, quick looks and one HTML report."""
     from rich.console import Console
@@ -21,7 +22,7 @@ def run(
 
     from flame.cli.app import EXIT_MISTAKE, EXIT_PARTLY_FAILED
     from flame.cli.progress import counting
-    from flame.pipeline.detect import Detectors, Outcome, detect_files
+    from flame.pipeline.detect import Detectors, Outcome, detect_files, write_downlink
 
     console, errors = Console(), Console(stderr=True)
     with counting(console, "scenes", len(inputs)) as step:
@@ -32,6 +33,13 @@ def run(
             else:
                 seconds = outcome.detection.timings.total_s
                 console.print(f"{outcome.source}: {len(outcome.detection.plumes)} plumes, {seconds:.2f} s")
+                if downlink:
+                    saved = write_downlink(outcome.folder / "downlink.bin", outcome.detection, outcome.bands)
+                    console.print(
+                        f"  downlink: {saved.packet_bytes} bytes of packets for {saved.scene_bytes / 1e6:.1f} MB of "
+                        f"radiance, {saved.packets_only:,.0f} times less; {saved.with_blocks:.1f} times with the "
+                        f"{saved.raw_blocks} raw blocks that hold plumes"
+                    )
             step()
 
         outcomes = detect_files(inputs, out, Detectors(model, runtime, threads), told)

@@ -15,6 +15,7 @@ from flame import __version__
 from flame.errors import FlameError
 from flame.io import read_scene
 from flame.onboard import Detection, Detector, Quality, choose_model
+from flame.onboard.downlink import DataReduction, data_reduction, encode_plume
 from flame.products.geojson import plume_properties, write_geojson
 from flame.products.geolocate import map_grid
 from flame.products.geotiff import write_cog
@@ -22,7 +23,15 @@ from flame.products.quicklook import plot_quicklook
 from flame.products.report import ReportSection, write_report
 from flame.scene import BandSet, Scene
 
-__all__ = ["Detectors", "Outcome", "detect_files", "output_names", "write_products", "write_scene_report"]
+__all__ = [
+    "Detectors",
+    "Outcome",
+    "detect_files",
+    "output_names",
+    "write_downlink",
+    "write_products",
+    "write_scene_report",
+]
 
 _TABLE = ("plume", "confidence", "peak_ppm_m", "mean_ppm_m", "area_px", "area_m2", "mass_kg")
 
@@ -36,6 +45,7 @@ class Outcome:
         folder: Where its products are.
         detection: What was found, None if it failed.
         section: Its part of the report.
+        bands: Bands of the scene, 0 if it could not be read.
         failure: Why it failed.
     """
 
@@ -43,6 +53,7 @@ class Outcome:
     folder: Path
     detection: Detection | None
     section: ReportSection
+    bands: int = 0
     failure: str | None = None
 
 
@@ -102,10 +113,10 @@ def detect_files(
             detector = detectors.for_bands(scene.bands)
             detection = detector.run(scene)
             section = write_products(folder, str(path.name), scene, detection, detector)
-            outcome = Outcome(str(path), folder, detection, section)
+            outcome = Outcome(str(path), folder, detection, section, len(scene.bands))
         except (FlameError, OSError) as mistake:
             failed = ReportSection(path.name, failure=str(mistake))
-            outcome = Outcome(str(path), folder, None, failed, str(mistake))
+            outcome = Outcome(str(path), folder, None, failed, failure=str(mistake))
         outcomes.append(outcome)
         done(outcome)
     write_scene_report(out / "report.html", outcomes)
@@ -153,6 +164,22 @@ def write_products(
     rows = [plume_properties(plume, number, scene.geo) for number, plume in enumerate(ordered, start=1)]
     shown = [{name: row[name] for name in _TABLE if name in row} for row in rows]
     return ReportSection(source, _short(facts), picture, shown)
+
+
+def write_downlink(path: Path, detection: Detection, bands: int, scene: int = 0) -> DataReduction:
+    """Writes all plumes as packets and returns what they save.
+
+    Args:
+        path: The file.
+        detection: What was found.
+        bands: Bands of the scene.
+        scene: Number of the scene in the packets.
+    """
+    packets = [encode_plume(plume, scene, number) for number, plume in enumerate(detection.plumes)]
+    partial = path.with_name(path.name + ".partial")
+    partial.write_bytes(b"".join(packets))
+    partial.replace(path)
+    return data_reduction(detection.mask, packets, bands)
 
 
 def _facts(source: str, scene: Scene, detection: Detection, detector: Detector) -> dict[str, Any]:
