@@ -20,6 +20,7 @@ from torch.jit import TracerWarning  # type: ignore[attr-defined]
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 from torch.onnx import register_custom_op_symbolic, unregister_custom_op_symbolic  # type: ignore[attr-defined]
 
+from flame.models.backbones.ufno import OperatorBlock
 from flame.models.conditioning import Background
 from flame.models.flame import Flame
 
@@ -40,6 +41,9 @@ class DeployedFlame(nn.Module):
         super().__init__()
         self.flame = copy.deepcopy(model).eval().requires_grad_(False)
         _fold_batch_norms(self.flame)
+        for block in self.flame.backbone.modules():
+            if isinstance(block, OperatorBlock):
+                block.merge_pointwise()
         weight, bias = (tensor.detach().clone() for tensor in self.flame.folded_lift())
         self.flame.folded_lift = lambda: (weight, bias)  # type: ignore[method-assign]
         kind = model.settings

@@ -112,15 +112,24 @@ class MiniUNet(nn.Module):
         eighth = self.down3(quarter)
         quarter = join_channels(quarter, self.up3(eighth))
         half = join_channels(half, self.up2(quarter))
-        weight, bias = self.out.weight, self.out.bias
-        if beside is not None and bias is not None and beside.bias is not None:
-            centre = torch.cat([beside.weight, torch.zeros_like(beside.weight)], 1)
-            weight, bias = weight + F.pad(centre, (1, 1, 1, 1)), bias + beside.bias
-        return F.conv2d(join_channels(field, self.up1(half)), weight, bias, padding=1)
+        joined = join_channels(field, self.up1(half))
+        if beside is None:
+            result: Tensor = self.out(joined)
+            return result
+        return F.conv2d(joined, *self.merged(beside), padding=1)
+
+    def merged(self, beside: nn.Conv2d) -> tuple[Tensor, Tensor]:
+        """Weight and bias of the last convolution with a 1x1 convolution of the field added to it."""
+        centre = torch.cat([beside.weight, torch.zeros_like(beside.weight)], 1)
+        assert self.out.bias is not None
+        assert beside.bias is not None
+        return self.out.weight + F.pad(centre, (1, 1, 1, 1)), self.out.bias + beside.bias
 
 
 class OperatorBlock(nn.Module):
     """GELU of spectral convolution + 1x1 convolution (+ mini-UNet), then squeeze-and-excitation."""
+
+    pointwise: nn.Conv2d | None
 
     def __init__(self, channels: int, modes: int, *, local: bool) -> None:
         super().__init__()
@@ -133,12 +142,23 @@ class OperatorBlock(nn.Module):
 
     def forward(self, field: Float[Tensor, "batch channel row col"]) -> Float[Tensor, "batch channel row col"]:
         """The field after one operator layer."""
+        beside: Tensor | None = None
         if self.unet is not None:
-            added = self.unet(field, self.pointwise)
-        else:
-            added = pointwise(field, self.pointwise.weight[:, :, 0, 0], self.pointwise.bias)
-        result: Tensor = self.gate(F.gelu(self.spectral(field, added)))
+            beside = self.unet(field, self.pointwise)
+        elif self.pointwise is not None:
+            beside = pointwise(field, self.pointwise.weight[:, :, 0, 0], self.pointwise.bias)
+        result: Tensor = self.gate(F.gelu(self.spectral(field, beside)))
         return result
+
+    @torch.no_grad()
+    def merge_pointwise(self) -> None:
+        """Merges the 1x1 convolution into the mini-UNet for good, for export."""
+        if self.unet is not None and self.pointwise is not None:
+            weight, bias = self.unet.merged(self.pointwise)
+            self.unet.out.weight.copy_(weight)
+            assert self.unet.out.bias is not None
+            self.unet.out.bias.copy_(bias)
+            self.pointwise = None
 
 
 class UFno(nn.Module):
