@@ -137,7 +137,7 @@ def _parcels(rng: np.random.Generator, shape: tuple[int, int], layout: Layout) -
 
 def _shore(rng: np.random.Generator, shape: tuple[int, int], layout: Layout) -> None:
     height = fractal(rng, shape, 3.2)[0]
-    level = float(np.quantile(height, rng.uniform(0.15, 0.7)))
+    level = float(np.quantile(height, rng.uniform(0.1, 0.55)))
     layout.paint(
         "sand", np.clip(1.0 - np.abs(height - level) / np.float32(rng.uniform(0.05, 0.25)), 0, 1) * np.float32(0.8)
     )

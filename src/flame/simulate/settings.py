@@ -170,11 +170,11 @@ class InstrumentSettings:
     rotation_deg: Range = Range(-90.0, 90.0)
 
 
-_PLUMES = PlumeSettings(emission_median_kg_h=130.0)
+_PLUMES = PlumeSettings(source_shares=(0.45, 0.45, 0.08, 0.02), emission_median_kg_h=110.0)
 """Stronger than the plume model's default, as a plume must be to stand out of the clutter that is drawn here."""
 
-_LABELS = LabelSettings(edge_snr=5.0, faintest_ppm_m=1000.0, core_snr=10.0)
-"""Annotators who outline what their colour scale shows above 1000 ppm m, in noisy tiles less."""
+_LABELS = LabelSettings(edge_snr=3.5, faintest_ppm_m=1000.0, core_snr=10.0)
+"""Annotators who outline what their colour scale shows above 1000 ppm m, or above the noise where that is more."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class TileSettings:
 
     size: int = 128
     pixel_m: float = 5.0
-    raise_limit: float = 8.0
+    raise_limit: float = 15.0
     surface: SurfaceSettings = field(default_factory=SurfaceSettings)
     atmosphere: AtmosphereSettings = field(default_factory=AtmosphereSettings)
     instrument: InstrumentSettings = field(default_factory=InstrumentSettings)
