@@ -89,7 +89,7 @@ def make_step(model: nn.Module, chosen: Recipe, batch: TrainingBatch) -> Callabl
 
     def step() -> float:
         output = model(batch.radiance, batch.rgb, batch.valid)
-        loss = training_loss(output, batch, chosen.model, chosen.loss, 0.0).total
+        loss = training_loss(output, batch, chosen.model, chosen.loss, 0).total
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from flame.training.cache import CachedTile
 __all__ = ["BatchSettings", "TileSequence", "TrainingBatch", "epoch_batches", "read_batch", "stack"]
 
 
+@runtime_checkable
 class TileSequence(Protocol):
     """Tiles by number, such as `TileCache`."""
 

@@ -189,6 +189,8 @@ class Trainer:
         progress.history.append(row | {"seconds_per_step": seconds / max(1, steps)})
         progress.epoch, progress.step, progress.sums = progress.epoch + 1, 0, {}
         self._save()
+        if self.world.rank == 0:
+            write_curves(self.folder, progress.history)
         self._watch(StepReport(progress.epoch - 1, self.recipe.epochs, steps, steps, row["loss"], row))
 
     def _validate(self) -> dict[str, float]:
@@ -204,5 +206,4 @@ class Trainer:
     def _save(self) -> None:
         if self.world.rank == 0:
             save_checkpoint(self.folder / CHECKPOINT, self.progress, self.model, self.optimizer, self.average)
-            write_curves(self.folder, self.progress.history)
         self._saved = time.monotonic()

@@ -50,7 +50,7 @@ class Losses:
     auxiliary: Float[Tensor, ""]
 
 
-def gamma(epoch: float, settings: LossSettings) -> float:
+def gamma(epoch: int, settings: LossSettings) -> float:
     """Weight of the auxiliary loss: half a cosine from `teacher_weight` to 0 over `teacher_epochs`."""
     return settings.teacher_weight * 0.5 * (1.0 + math.cos(math.pi * min(epoch / settings.teacher_epochs, 1.0)))
 
@@ -92,14 +92,16 @@ def auxiliary_loss(
     rho: float,
 ) -> Float[Tensor, ""]:
     """Eq:aux_loss: mean over valid pixels of (1 + rho teacher) |score - teacher|, both normalised and clipped."""
-    error = torch.where(valid, (1.0 + rho * teacher) * (score - teacher).abs(), torch.zeros_like(score))
+    # The teacher is cleared first: a NaN below a zero weight would still poison the gradient.
+    target = torch.where(valid, teacher, torch.zeros_like(teacher))
+    error = valid * (1.0 + rho * target) * (score - target).abs()
     total, pixels = summed(torch.stack([error.sum(), valid.sum().to(score.dtype)]))
     mean: Tensor = total / pixels.clamp_min(1.0)
     return mean
 
 
 def training_loss(
-    output: FlameOutput, batch: TrainingBatch, model: FlameSettings, settings: LossSettings, epoch: float
+    output: FlameOutput, batch: TrainingBatch, model: FlameSettings, settings: LossSettings, epoch: int
 ) -> Losses:
     """Eq:total_loss. Without a score, or without a teacher map, the auxiliary part is zero."""
     segmentation = segmentation_loss(output.logit.float(), batch.label, batch.valid, settings)
