@@ -60,11 +60,25 @@ def test_no_outline_below_the_faintest_enhancement(plume: np.ndarray) -> None:
     label = draw_label(plume, _noise(1.0), SEEN, settings)
     seen = average(plume, _noise(1.0), SEEN, settings.eye_sigma_px).mean_ppm_m
     assert label.any()
-    assert not label[seen < settings.faintest_ppm_m].any() or ndimage.binary_fill_holes(label).sum() == label.sum()
+    edge = label & ~ndimage.binary_erosion(label)
+    assert seen[edge].min() >= settings.faintest_ppm_m
+
+
+def test_all_parts_of_a_noticed_plume_are_outlined_and_strangers_are_not() -> None:
+    enhancement = np.zeros(SHAPE, np.float32)
+    enhancement[20:30, 10:80] = 500.0
+    enhancement[20:30, 10:20] = 3000.0
+    enhancement[20:30, 60:80] = 900.0
+    enhancement[60:70, 60:80] = 900.0
+    label = draw_label(enhancement, _noise(600.0), SEEN)
+    assert label[25, 15]
+    assert label[25, 70]
+    assert not label[25, 40]
+    assert not label[50:].any()
 
 
 def test_label_covers_the_bright_plume_and_little_else(plume: np.ndarray) -> None:
-    label = draw_label(plume, _noise(150.0), SEEN)
+    label = draw_label(plume, _noise(150.0), SEEN, LabelSettings(edge_snr=4.0, faintest_ppm_m=100.0, core_snr=8.0))
     assert label[plume > 1000.0].mean() > 0.95
     assert plume[label].sum() > 0.6 * plume.sum()
     assert np.median(plume[label]) > 150.0

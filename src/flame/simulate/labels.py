@@ -10,6 +10,8 @@ from scipy import ndimage
 
 __all__ = ["Averaged", "LabelSettings", "average", "draw_label", "visible_level"]
 
+_NEIGHBOURS = np.ones((3, 3), np.bool_)
+
 
 @dataclass(frozen=True)
 class LabelSettings:
@@ -19,7 +21,8 @@ class LabelSettings:
         eye_sigma_px: Gaussian over which the eye averages the enhancement map.
         edge_snr: Signal to noise, after that averaging, at which the outline is drawn.
         faintest_ppm_m: However quiet the scene, the colour scale shows nothing below this averaged enhancement.
-        core_snr: A plume is noticed only if somewhere inside its outline this is reached.
+        core_snr: A plume is noticed only if somewhere in it this signal to noise is reached.
+        hint: Parts of a plume belong together if they are connected above this share of the outline's level.
         gap_px: Pieces nearer than about twice this are joined into one outline.
         outline_sigma_px: Roundness of the drawn outline.
         least_pixels: Smaller pieces are taken for noise.
@@ -27,8 +30,9 @@ class LabelSettings:
 
     eye_sigma_px: float = 1.2
     edge_snr: float = 4.5
-    faintest_ppm_m: float = 300.0
-    core_snr: float = 6.0
+    faintest_ppm_m: float = 600.0
+    core_snr: float = 8.0
+    hint: float = 0.5
     gap_px: int = 2
     outline_sigma_px: float = 1.0
     least_pixels: int = 10
@@ -99,26 +103,35 @@ def draw_label(
     """
     settings = settings or LabelSettings()
     seen = average(enhancement_ppm_m, noise_ppm_m, valid, settings.eye_sigma_px)
-    snr = seen.snr
-    if not (snr >= settings.core_snr).any():
-        return np.zeros(snr.shape, np.bool_)
-    outline = seen.mean_ppm_m >= visible_level(seen, settings)
-    if settings.gap_px > 0:
-        # Closing on a padded grid: at the border scipy would otherwise erode what the dilation could not see.
-        disk = np.hypot(*np.mgrid[-settings.gap_px : settings.gap_px + 1, -settings.gap_px : settings.gap_px + 1])
-        padded = np.pad(outline, settings.gap_px, mode="edge")
-        padded = ndimage.binary_closing(padded, disk <= settings.gap_px)
-        inner = slice(settings.gap_px, -settings.gap_px)
-        outline = outline | padded[inner, inner]
-    outline = ndimage.binary_fill_holes(outline)
-    if settings.outline_sigma_px > 0:
-        outline = ndimage.gaussian_filter(outline.astype(np.float32), settings.outline_sigma_px, mode="nearest") >= 0.5
-    outline &= valid
-    pieces, count = ndimage.label(outline, structure=np.ones((3, 3)))
-    if count == 0:
-        return np.zeros(snr.shape, np.bool_)
-    index = np.arange(1, count + 1)
-    large = ndimage.sum_labels(outline, pieces, index) >= settings.least_pixels
-    noticed = np.asarray(ndimage.maximum(snr, pieces, index)) >= settings.core_snr
-    keep = np.concatenate([[False], large & noticed])
+    level = visible_level(seen, settings)
+    noticed = _connected(seen.mean_ppm_m >= settings.hint * level, seen.snr >= settings.core_snr)
+    if not noticed.any():
+        return noticed
+    outline = _smooth(noticed & (seen.mean_ppm_m >= level), settings) & valid
+    pieces, count = ndimage.label(outline, structure=_NEIGHBOURS)
+    large = np.bincount(pieces.ravel(), minlength=count + 1) >= settings.least_pixels
+    large[0] = False
+    return np.asarray(large[pieces])
+
+
+def _connected(region: Bool[np.ndarray, "row col"], seed: Bool[np.ndarray, "row col"]) -> Bool[np.ndarray, "row col"]:
+    """The pieces of a region that hold a seed."""
+    pieces, count = ndimage.label(region, structure=_NEIGHBOURS)
+    keep = np.zeros(count + 1, np.bool_)
+    keep[pieces[seed & region]] = True
     return np.asarray(keep[pieces])
+
+
+def _smooth(outline: Bool[np.ndarray, "row col"], settings: LabelSettings) -> Bool[np.ndarray, "row col"]:
+    """Near pieces joined, holes filled, corners rounded."""
+    reach = settings.gap_px
+    if reach > 0:
+        # Padded, because at the border an erosion takes away what the dilation could not add outside.
+        disk = np.hypot(*np.mgrid[-reach : reach + 1, -reach : reach + 1]) <= reach
+        closed = ndimage.binary_closing(np.pad(outline, reach, mode="edge"), disk)
+        outline = outline | closed[reach:-reach, reach:-reach]
+    outline = np.asarray(ndimage.binary_fill_holes(outline))
+    if settings.outline_sigma_px > 0:
+        share = ndimage.gaussian_filter(outline.astype(np.float32), settings.outline_sigma_px, mode="nearest")
+        outline = share >= 0.5
+    return outline

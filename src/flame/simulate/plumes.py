@@ -48,8 +48,8 @@ class PlumeSettings:
     """
 
     source_shares: tuple[float, ...] = (0.4, 0.48, 0.09, 0.03)
-    emission_median_kg_h: float = 60.0
-    emission_log_sigma: float = 0.9
+    emission_median_kg_h: float = 110.0
+    emission_log_sigma: float = 1.1
     emission_range_kg_h: tuple[float, float] = (5.0, 5000.0)
     wind_mean_m_s: float = 3.5
     wind_range_m_s: tuple[float, float] = (1.2, 10.0)
