@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Bool, Float32
 
-from flame.filters.background import estimate_radiance, usable_pixels
-from flame.filters.pixels import pixels_of
+from flame.filters.background import usable_pixels
+from flame.filters.pixels import Block, pixels_of
 from flame.filters.target import LinearSettings, target_spectrum
 from flame.physics import BandSet
 
 __all__ = ["score"]
+
+_PRODUCTS_ON_ONE_THREAD = 260_000
+"""Above this BLAS wakes threads of its own, which get in the way of those that share out the blocks."""
 
 
 def score(
@@ -34,8 +37,8 @@ def score(
         Statistic between 0 and 1. 0 where invalid.
     """
     settings = settings or LinearSettings()
-    pixels, _ = usable_pixels(pixels_of(radiance, bands, valid), settings.background)
-    background = estimate_radiance(pixels, settings.background)
+    usable = usable_pixels(pixels_of(radiance, bands, valid), settings.background)
+    pixels, background = usable.pixels, usable.background(settings.background.shrinkage)
     target = target_spectrum(settings.target, background, bands, centred=True)
     whitener = background.whitening().matrix
     direction = whitener @ target
@@ -44,9 +47,18 @@ def score(
     rows = np.vstack([whitener, direction @ whitener]).astype(np.float32)
     mean32 = background.mean.astype(np.float32)[:, None]
     out = np.zeros(pixels.usable.size, dtype=np.float32)
-    for block in pixels.blocks():
-        whitened = rows @ (block.spectra - mean32)
-        np.square(whitened, out=whitened)
-        energy = whitened[:-1].sum(axis=0)
-        out[block.where] = np.minimum(whitened[-1] / np.maximum(energy, np.finfo(np.float32).tiny), 1.0)
+
+    step = max(16, _PRODUCTS_ON_ONE_THREAD // rows.size)
+
+    def fill(block: Block) -> None:
+        centred = block.spectra - mean32
+        cosine = np.empty(centred.shape[1], dtype=np.float32)
+        for start in range(0, cosine.size, step):
+            whitened = rows @ centred[:, start : start + step]
+            np.square(whitened, out=whitened)
+            energy = np.maximum(whitened[:-1].sum(axis=0), np.finfo(np.float32).tiny)
+            np.divide(whitened[-1], energy, out=cosine[start : start + step])
+        out[block.where] = np.minimum(cosine, 1.0)
+
+    pixels.map(fill)
     return pixels.as_image(out)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,14 +16,18 @@ __all__ = [
     "PIXELS_PER_BAND",
     "Background",
     "BackgroundSettings",
+    "Usable",
     "estimate",
-    "estimate_radiance",
     "usable_pixels",
 ]
 
 PIXELS_PER_BAND = 5
 """With fewer pixels than this a band, the noise of the covariance costs the filter a fifth of its signal-to-noise ratio
 or more (Reed, Mallett and Brennan 1974), so it is shrunk."""
+
+_FLOAT64_PIXELS = 1024
+_PRODUCTS_ON_ONE_THREAD = 420_000
+"""Above this BLAS wakes a second thread, which gains nothing on products so thin and loses much where it must wait."""
 
 
 @dataclass(frozen=True)
@@ -69,48 +73,74 @@ class Background:
 
 
 def estimate(
-    blocks: Callable[[], Iterable[Float32[np.ndarray, "band pixel"]]], shrinkage: float | None = None
+    pixels: Pixels,
+    centre: Float64[np.ndarray, " band"],
+    shrinkage: float | None = None,
+    prepare: Callable[[Float32[np.ndarray, "band pixel"]], Float32[np.ndarray, "band pixel"]] = lambda spectra: spectra,
 ) -> Background:
     """Mean and covariance in one pass and in float64: noise is a millionth of the variance, float32 would lose it.
 
     Args:
-        blocks: Gives the pixels as blocks of (band, pixel), anew each time it is called.
+        pixels: The pixels to look at.
+        centre: Any spectrum near the mean; it keeps the products from cancelling.
         shrinkage: As in `BackgroundSettings`.
+        prepare: What to do to the spectra first, such as taking logarithms.
 
     Raises:
         FilterError: If no band varies.
     """
-    total: Float64[np.ndarray, " band"] | None = None
-    for block in blocks():
-        spectra = block.astype(np.float64)
-        if total is None:
-            # Any spectrum near the mean will do: it keeps the products from cancelling later.
-            centre = spectra.mean(axis=1)
-            total, products, count = np.zeros_like(centre), np.zeros((centre.size, centre.size)), 0
-        spectra -= centre[:, None]
-        total += spectra.sum(axis=1)
-        products += spectra @ spectra.T
-        count += spectra.shape[1]
-    if total is None:
-        raise FilterError("no usable pixel is left")
-    shift = total / count
-    mean = centre + shift
-    covariance = products / count - np.outer(shift, shift)
+    centre32 = centre.astype(np.float32)
+    sums = pixels.map(lambda block: _centred_sums(prepare(block.spectra), centre32))
+    count = pixels.count
+    shift = sum(total for total, _ in sums) / count
+    mean = centre32 + shift
+    covariance = sum(products for _, products in sums) / count - np.outer(shift, shift)
     if not (np.diagonal(covariance) > np.square(1e-7 * mean)).any():
         raise FilterError(f"no band varies over the {count} usable pixels: there is no background to tell a plume from")
     if shrinkage is None:
         few = count < PIXELS_PER_BAND * mean.size
-        shrinkage = leave_one_out_shrinkage(np.concatenate(list(blocks()), axis=1)) if few else 0.0
+        all_spectra = pixels.map(lambda block: prepare(block.spectra)) if few else []
+        shrinkage = leave_one_out_shrinkage(np.concatenate(all_spectra, axis=1)) if few else 0.0
     return Background(mean, covariance, shrinkage)
 
 
-def estimate_radiance(pixels: Pixels, settings: BackgroundSettings) -> Background:
-    """The background of these pixels' radiance."""
-    return estimate(lambda: (block.spectra for block in pixels.blocks()), settings.shrinkage)
+def _centred_sums(
+    spectra: Float32[np.ndarray, "band pixel"], centre: Float32[np.ndarray, " band"]
+) -> tuple[Float64[np.ndarray, " band"], Float64[np.ndarray, "band band"]]:
+    """Sum of the centred spectra and of their outer products, in float64."""
+    bands, pixels = spectra.shape
+    total, products = np.zeros(bands), np.zeros((bands, bands))
+    step = max(16, _PRODUCTS_ON_ONE_THREAD // (bands * (bands + 1)))
+    for first in range(0, pixels, _FLOAT64_PIXELS):
+        centred = (spectra[:, first : first + _FLOAT64_PIXELS] - centre[:, None]).astype(np.float64)
+        total += centred.sum(axis=1)
+        for start in range(0, centred.shape[1], step):
+            part = centred[:, start : start + step]
+            products += part @ part.T
+    return total, products
 
 
-def usable_pixels(pixels: Pixels, settings: BackgroundSettings) -> tuple[Pixels, Float32[np.ndarray, " pixel"]]:
-    """The pixels that are not saturated or broken, and the albedo factor `x . mean / (mean . mean)` of each.
+@dataclass(frozen=True, eq=False)
+class Usable:
+    """The pixels of an image that are neither invalid nor saturated.
+
+    Attributes:
+        pixels: The pixels.
+        mean: Their mean spectrum, to float32 precision.
+        albedo: The albedo factor `x . mean / (mean . mean)` of each.
+    """
+
+    pixels: Pixels
+    mean: Float64[np.ndarray, " band"]
+    albedo: Float32[np.ndarray, " pixel"]
+
+    def background(self, shrinkage: float | None) -> Background:
+        """Mean and covariance of their radiance."""
+        return estimate(self.pixels, self.mean, shrinkage)
+
+
+def usable_pixels(pixels: Pixels, settings: BackgroundSettings) -> Usable:
+    """Set saturated and broken pixels aside.
 
     Raises:
         FilterError: If the mean spectrum is dark or not finite.
@@ -124,5 +154,5 @@ def usable_pixels(pixels: Pixels, settings: BackgroundSettings) -> tuple[Pixels,
         albedo = pixels.project(mean / (mean @ mean))
         too_bright = albedo > settings.max_albedo
         if not too_bright.any():
-            return pixels, albedo
+            return Usable(pixels, mean, albedo)
         pixels = pixels.restricted(pixels.usable & ~too_bright)

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float32, Float64
 
 from flame.filters.background import BackgroundSettings, estimate, usable_pixels
 from flame.filters.errors import FilterError
-from flame.filters.pixels import Pixels, pixels_of
+from flame.filters.pixels import Block, Pixels, pixels_of
 from flame.physics import ABSORPTION_UNIT_PPM_M, BandSet, unit_absorption
 
 __all__ = ["LogMatchedFilter", "LogMfSettings", "fit", "score"]
@@ -58,19 +58,21 @@ class LogMatchedFilter:
         return self.numerator(log_radiance) * np.float32(ABSORPTION_UNIT_PPM_M / self.normaliser)
 
 
-def _log(spectra: Float32[np.ndarray, "band pixel"], floor: Float64[np.ndarray, " band"]) -> np.ndarray:
+def _log(
+    spectra: Float32[np.ndarray, "band pixel"], floor: Float64[np.ndarray, " band"]
+) -> Float32[np.ndarray, "band pixel"]:
     limited = np.maximum(spectra, floor.astype(np.float32)[:, None])
     return np.asarray(np.log(limited, out=limited))
 
 
 def _fit(pixels: Pixels, bands: BandSet, settings: LogMfSettings) -> tuple[Pixels, LogMatchedFilter]:
-    pixels, albedo = usable_pixels(pixels, settings.background)
-    pixels = pixels.restricted(pixels.usable & (albedo >= settings.background.min_albedo))
+    limit = settings.background.min_albedo
+    usable = usable_pixels(pixels, settings.background)
+    pixels, mean = usable.pixels.restricted(usable.pixels.usable & (usable.albedo >= limit)), usable.mean
     # A band without light is read as a constant, and a constant gets no weight.
-    limit, mean = settings.background.min_albedo, pixels.mean()
     floor = limit * np.maximum(mean, limit * mean.max())
     shrinkage = 1.0 if settings.covariance == "diagonal" else settings.background.shrinkage
-    background = estimate(lambda: (_log(block.spectra, floor) for block in pixels.blocks()), shrinkage)
+    background = estimate(pixels, np.log(np.maximum(mean, floor)), shrinkage, lambda spectra: _log(spectra, floor))
     spectrum = unit_absorption(bands)
     weight = background.whitening().solve(spectrum)
     normaliser = float(spectrum @ weight)
@@ -112,6 +114,9 @@ def score(
     """
     pixels, fitted = _fit(pixels_of(radiance, bands, valid), bands, settings or LogMfSettings())
     out = np.zeros(pixels.usable.size, dtype=np.float32)
-    for block in pixels.blocks():
+
+    def fill(block: Block) -> None:
         out[block.where] = fitted.enhancement_ppm_m(_log(block.spectra, fitted.floor))
+
+    pixels.map(fill)
     return pixels.as_image(out)

@@ -9,8 +9,9 @@ from jaxtyping import Bool, Float32
 
 from flame.filters.background import PIXELS_PER_BAND, usable_pixels
 from flame.filters.errors import FilterError
-from flame.filters.mag1c import Mag1cSettings, fit, reweight
-from flame.filters.pixels import Pixels, pixels_of
+from flame.filters.mag1c import Mag1cSettings
+from flame.filters.mag1c_fit import fit, reweight
+from flame.filters.pixels import Block, Pixels, pixels_of
 from flame.physics import ABSORPTION_UNIT_PPM_M, BandSet, unit_absorption
 
 __all__ = ["Mag1cSasSettings", "sample_of", "score"]
@@ -68,20 +69,29 @@ def score(
     settings = settings or Mag1cSasSettings()
     limits = settings.mag1c.background
     pixels = pixels_of(radiance, bands, valid)
-    sample, albedo = usable_pixels(sample_of(pixels, settings.sample_share), limits)
-    fitted = fit(sample, albedo, unit_absorption(bands), settings.mag1c)
-    rows = np.stack([fitted.weight, fitted.mean / (fitted.mean @ fitted.mean)]).astype(np.float32)
-    offset = np.float32(fitted.mean @ fitted.weight)
+    sample = usable_pixels(sample_of(pixels, settings.sample_share), limits)
+    fitted = fit(sample, unit_absorption(bands), settings.mag1c.iterations, limits.shrinkage)
+    weight, offset = fitted.weight.astype(np.float32), np.float32(fitted.mean @ fitted.weight)
+    mean = (fitted.mean / (fitted.mean @ fitted.mean)).astype(np.float32)
+    # The first reweighting leaves nothing of a response below this, so the rest need not be looked at again.
+    least = np.float32(0.999 * np.sqrt(fitted.normaliser) if settings.apply_iterations else 0.0)
     out = np.zeros(pixels.usable.size, dtype=np.float32)
-    for block in pixels.blocks():
-        with np.errstate(over="ignore"):
-            response, brightness = rows @ block.spectra
+
+    def fill(block: Block) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            response = weight @ block.spectra
+            albedo = mean @ block.spectra
         response -= offset
-        signal = np.maximum(response / np.float32(fitted.normaliser), 0.0)
-        floor = np.maximum(brightness, limits.min_albedo) * np.float32(settings.mag1c.epsilon)
+        if np.isnan(response.sum(dtype=np.float64)):
+            raise FilterError("valid pixels hold NaN, infinite or absurdly large radiance; mark them invalid")
+        found = np.flatnonzero(response > least)
+        response, albedo = response[found], albedo[found]
+        signal = response / np.float32(fitted.normaliser)
         for _ in range(settings.apply_iterations):
-            signal = reweight(response, signal, floor, fitted.normaliser)
-        # Written so that NaN stays: a valid pixel without a finite radiance must not pass as a clean 0.
-        signal[(brightness < limits.min_albedo) | (brightness > limits.max_albedo)] = 0.0
-        out[block.where] = signal / np.maximum(brightness, limits.min_albedo) * np.float32(ABSORPTION_UNIT_PPM_M)
+            signal = reweight(response, signal, fitted.normaliser)
+        signal[(albedo < limits.min_albedo) | (albedo > limits.max_albedo)] = 0.0
+        signal *= np.float32(ABSORPTION_UNIT_PPM_M)
+        out[block.places(found)] = signal / np.maximum(albedo, limits.min_albedo)
+
+    pixels.map(fill)
     return pixels.as_image(out)

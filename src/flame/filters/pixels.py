@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Float64, Int
@@ -14,8 +18,18 @@ from flame.physics import BandSet
 __all__ = ["BLOCK_PIXELS", "Block", "Pixels", "pixels_of"]
 
 BLOCK_PIXELS = 4096
-"""72 bands of these are 1.2 MB, inside a level-2 cache, and few enough for BLAS to stay on one thread: waking a second
-for each block costs more than it gains, and ruins the time on a busy machine."""
+"""72 bands of these are 1.2 MB, inside a level-2 cache, and few enough for BLAS to stay on one thread: the threads here
+take long runs of blocks, so they wait for each other once a pass and not once a product."""
+
+MAX_THREADS = 4
+_LEAST_BLOCKS_A_THREAD = 4
+
+Result = TypeVar("Result")
+
+
+def _threads() -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(MAX_THREADS, cores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +38,10 @@ class Block:
 
     where: slice | Int[np.ndarray, " pixel"]
     spectra: Float32[np.ndarray, "band pixel"]
+
+    def places(self, chosen: Int[np.ndarray, " chosen"]) -> Int[np.ndarray, " chosen"]:
+        """Where some of the block's pixels stand in the flattened image."""
+        return np.asarray(self.where.start + chosen if isinstance(self.where, slice) else self.where[chosen])
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,15 +63,28 @@ class Pixels:
         """How many pixels are usable."""
         return int(np.count_nonzero(self.usable))
 
-    def blocks(self) -> Iterator[Block]:
-        """The usable pixels in order; a view where a whole block is usable, else a copy of those that are."""
-        for start in range(0, self.usable.size, BLOCK_PIXELS):
-            here = slice(start, min(start + BLOCK_PIXELS, self.usable.size))
-            chosen = np.flatnonzero(self.usable[here])
-            if chosen.size == here.stop - here.start:
-                yield Block(here, self.spectra[:, here])
-            elif chosen.size:
-                yield Block(start + chosen, np.take(self.spectra[:, here], chosen, axis=1))
+    def _block(self, start: int) -> Block | None:
+        """A view where all its pixels are usable, else a copy of those that are."""
+        here = slice(start, min(start + BLOCK_PIXELS, self.usable.size))
+        if self.usable[here].all():
+            return Block(here, self.spectra[:, here])
+        chosen = np.flatnonzero(self.usable[here])
+        return Block(start + chosen, np.take(self.spectra[:, here], chosen, axis=1)) if chosen.size else None
+
+    def map(self, work: Callable[[Block], Result]) -> list[Result]:
+        """The results of `work` on every block of usable pixels, in order; on several threads if there are many."""
+
+        def run(starts: range) -> list[Result]:
+            return [work(block) for start in starts if (block := self._block(start)) is not None]
+
+        starts = range(0, self.usable.size, BLOCK_PIXELS)
+        threads = min(_threads(), len(starts) // _LEAST_BLOCKS_A_THREAD)
+        if threads < 2:
+            return run(starts)
+        cuts = [len(starts) * i // threads for i in range(threads + 1)]
+        parts = [starts[first:last] for first, last in pairwise(cuts)]
+        with ThreadPoolExecutor(threads) as pool:
+            return [result for part in pool.map(run, parts) for result in part]
 
     def restricted(self, usable: Bool[np.ndarray, " pixel"]) -> Pixels:
         """The same image with only these pixels usable."""
@@ -61,19 +92,24 @@ class Pixels:
 
     def mean(self) -> Float64[np.ndarray, " band"]:
         """Mean spectrum of the usable pixels, to float32 precision; not finite if any of them is not."""
-        total = np.zeros(self.spectra.shape[0])
-        with np.errstate(over="ignore", invalid="ignore"):
-            for block in self.blocks():
-                total += block.spectra @ np.ones(block.spectra.shape[1], dtype=np.float32)
-        return total / self.count
+        ones = np.ones(BLOCK_PIXELS, dtype=np.float32)
+
+        def total(block: Block) -> Float32[np.ndarray, " band"]:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return np.asarray(block.spectra @ ones[: block.spectra.shape[1]])
+
+        return np.asarray(np.sum(self.map(total), axis=0, dtype=np.float64) / self.count)
 
     def project(self, weight: Float[np.ndarray, " band"], offset: float = 0.0) -> Float32[np.ndarray, " pixel"]:
         """`weight . x - offset` for every usable pixel, 0 elsewhere."""
         out = np.zeros(self.usable.size, dtype=np.float32)
-        weight32 = weight.astype(np.float32)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for block in self.blocks():
-                out[block.where] = weight32 @ block.spectra - np.float32(offset)
+        weight32, offset32 = weight.astype(np.float32), np.float32(offset)
+
+        def fill(block: Block) -> None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                out[block.where] = weight32 @ block.spectra - offset32
+
+        self.map(fill)
         return out
 
     def as_image(self, values: Float32[np.ndarray, " pixel"]) -> Float32[np.ndarray, "row col"]:

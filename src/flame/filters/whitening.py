@@ -36,9 +36,9 @@ class Whitening:
     matrix: Float64[np.ndarray, "rank band"]
     visible: Float64[np.ndarray, "band band"] | None
 
-    def solve(self, spectrum: Float[np.ndarray, " band"]) -> Float64[np.ndarray, " band"]:
-        """`C^-1 spectrum`."""
-        return np.asarray(self.matrix.T @ (self.matrix @ spectrum))
+    def solve(self, spectra: Float[np.ndarray, "band ..."]) -> Float64[np.ndarray, "band ..."]:
+        """`C^-1 spectra`."""
+        return np.asarray(self.matrix.T @ (self.matrix @ spectra))
 
     def seen(self, spectrum: Float64[np.ndarray, " band"]) -> Float64[np.ndarray, " band"]:
         """The part of a spectrum that lies in directions that vary."""
