@@ -153,7 +153,7 @@ class InstrumentSettings:
     """
 
     sensor: str = "aviris-ng"
-    noise_scale: Range = Range(0.8, 1.9, log=True)
+    noise_scale: Range = Range(0.6, 2.8, log=True)
     band_noise_spread: Range = Range(0.02, 0.15)
     psf_sigma_px: Range = Range(0.35, 0.8)
     smile_nm: Range = Range(0.0, 0.3)
@@ -170,7 +170,7 @@ class InstrumentSettings:
     rotation_deg: Range = Range(-90.0, 90.0)
 
 
-_PLUMES = PlumeSettings(source_shares=(0.45, 0.45, 0.08, 0.02), emission_median_kg_h=110.0)
+_PLUMES = PlumeSettings(source_shares=(0.42, 0.48, 0.08, 0.02), emission_median_kg_h=110.0, emission_log_sigma=0.9)
 """Stronger than the plume model's default, as a plume must be to stand out of the clutter that is drawn here."""
 
 _LABELS = LabelSettings(edge_snr=3.5, faintest_ppm_m=1000.0, core_snr=10.0)
