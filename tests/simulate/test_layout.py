@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flame.simulate import Range, SurfaceSettings
-from flame.simulate.fields import band_along, disk, fractal, rectangle
+from flame.simulate.fields import across_course, disk, fractal, rectangle, strip
 from flame.simulate.layout import BIOMES, draw_layout
 
 SHAPE = (48, 64)
@@ -45,7 +45,7 @@ def test_shapes_cover_their_area():
 
 
 def test_a_straight_road_has_its_width_in_every_row():
-    cover = band_along(np.random.default_rng(0), (50, 50), 3.0, 0.0, 0.0)
+    cover = strip(across_course(np.random.default_rng(0), (50, 50), 0.0, 0.0), 3.0)
     inside = cover.sum(axis=1)
     np.testing.assert_allclose(inside, 3.0, atol=0.1)
 

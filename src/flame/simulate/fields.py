@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float, Float32
 
-__all__ = ["band_along", "disk", "fractal", "rectangle", "smooth_curve"]
+__all__ = ["across_course", "disk", "fractal", "rectangle", "strip"]
 
 
 def fractal(
@@ -48,22 +48,27 @@ def disk(shape: tuple[int, int], centre: tuple[float, float], radius: float) -> 
     return np.asarray(min(1.0, np.pi * radius**2) * cover, dtype=np.float32)
 
 
-def smooth_curve(rng: np.random.Generator, length: int, slope: float = 3.0) -> Float32[np.ndarray, " step"]:
-    """A one-dimensional fractal line of mean 0 and standard deviation 1."""
-    return fractal(rng, (1, length), slope)[0, 0] if length > 1 else np.zeros(length, np.float32)
-
-
-def band_along(
-    rng: np.random.Generator, shape: tuple[int, int], width: float, wander: float, angle_rad: float
+def across_course(
+    rng: np.random.Generator, shape: tuple[int, int], wander: float, angle_rad: float
 ) -> Float32[np.ndarray, "row col"]:
-    """Coverage of a road or river: a band of this width across the tile that wanders sideways, in pixels."""
+    """Distance of each pixel from the course of a road or river across the tile, in pixels, sideways.
+
+    Args:
+        rng: Source of randomness.
+        shape: Rows and columns.
+        wander: Standard deviation of the course about a straight line, in pixels.
+        angle_rad: Direction of that line.
+    """
     row, col = _grid(shape)
     cos, sin = np.float32(np.cos(angle_rad)), np.float32(np.sin(angle_rad))
     middle = (shape[0] - 1) / 2, (shape[1] - 1) / 2
     along = (row - middle[0]) * cos + (col - middle[1]) * sin
     across = (col - middle[1]) * cos - (row - middle[0]) * sin
     reach = int(np.ceil(np.hypot(*shape))) + 2
-    line = wander * smooth_curve(rng, reach) + rng.uniform(-0.45, 0.45) * min(shape)
-    place = np.interp(along + reach / 2, np.arange(reach), line)
-    cover = np.clip(width / 2 + 0.5 - np.abs(across - place), 0.0, 1.0)
-    return np.asarray(min(1.0, width) * cover, dtype=np.float32)
+    line = wander * fractal(rng, (1, reach), 3.0)[0, 0] + rng.uniform(-0.45, 0.45) * min(shape)
+    return np.asarray(across - np.interp(along + reach / 2, np.arange(reach), line), dtype=np.float32)
+
+
+def strip(across: Float32[np.ndarray, "row col"], width: float) -> Float32[np.ndarray, "row col"]:
+    """Coverage of what runs along a course with this width, in pixels."""
+    return np.asarray(min(1.0, width) * np.clip(width / 2 + 0.5 - np.abs(across), 0.0, 1.0), dtype=np.float32)

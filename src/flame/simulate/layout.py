@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float32
 from scipy import ndimage
+from scipy.special import expit, softmax
 
-from flame.simulate.fields import band_along, disk, fractal, rectangle
-from flame.simulate.settings import SurfaceSettings
+from flame.simulate.fields import across_course, disk, fractal, rectangle, strip
+from flame.simulate.settings import Range, SurfaceSettings
 
 __all__ = ["BIOMES", "Biome", "Layout", "draw_layout"]
 
@@ -105,9 +106,7 @@ def _open_ground(rng: np.random.Generator, shape: tuple[int, int], biome: Biome,
     chosen = [str(k) for k in rng.choice(kinds, size=count, p=np.array(weights) / sum(weights))]
     fields = fractal(rng, shape, settings.roughness.draw(rng), count)
     lift = rng.normal(0.0, 0.7, (count, 1, 1)).astype(np.float32)
-    power = np.exp((fields + lift) / np.float32(settings.blending.draw(rng)) - 20.0)
-    power = np.exp(np.clip(np.log(np.maximum(power, 1e-30)), -60, 60))
-    shares = power / power.sum(axis=0, keepdims=True)
+    shares = softmax((fields + lift) / np.float32(settings.blending.draw(rng)), axis=0)
     return Layout(chosen, list(shares.astype(np.float32)), np.ones(shape, np.float32))
 
 
@@ -146,13 +145,10 @@ def _shore(rng: np.random.Generator, shape: tuple[int, int], layout: Layout) -> 
 
 def _river_or_pond(rng: np.random.Generator, shape: tuple[int, int], layout: Layout) -> None:
     if rng.uniform() < 0.6:
-        width, wander, angle = rng.uniform(1.5, 10.0), rng.uniform(3.0, 15.0), rng.uniform(0, np.pi)
-        state = rng.bit_generator.state
-        banks = band_along(rng, shape, width * 2.2, wander, angle)
-        rng.bit_generator.state = state  # the same course, narrower
-        river = band_along(rng, shape, width, wander, angle)
-        layout.paint("canopy", 0.6 * banks)
-        layout.paint("water", river)
+        width = rng.uniform(1.5, 10.0)
+        across = across_course(rng, shape, rng.uniform(3.0, 15.0), rng.uniform(0, np.pi))
+        layout.paint("canopy", 0.6 * strip(across, 2.2 * width))
+        layout.paint("water", strip(across, width))
         return
     for _ in range(int(rng.integers(1, 4))):
         centre = tuple(rng.uniform(0, n) for n in shape)
@@ -166,23 +162,23 @@ def _built(
 ) -> None:
     """Roads, well pads with tanks, buildings with shadows, now and then a flare."""
 
-    def how_many(range_count: int) -> int:
-        return int(rng.poisson(range_count * factor))
+    def how_many(kind: Range, most: int) -> int:
+        return min(int(rng.poisson(kind.count(rng) * factor)), most)
 
     sun = rng.uniform(0, 2 * np.pi)
     grid_angle = rng.uniform(0, np.pi / 2)
-    for _ in range(min(how_many(settings.roads.count(rng)), 10)):
+    for _ in range(how_many(settings.roads, 10)):
         angle = grid_angle + np.pi / 2 * rng.integers(0, 2) + rng.normal(0.0, 0.1)
         kind = str(rng.choice(["road", "road", "soil", "sand"]))
-        layout.paint(kind, band_along(rng, shape, rng.uniform(0.6, 3.0), rng.uniform(0.0, 4.0), angle))
+        layout.paint(kind, strip(across_course(rng, shape, rng.uniform(0.0, 4.0), angle), rng.uniform(0.6, 3.0)))
     pads: list[tuple[float, float]] = []
-    for _ in range(min(how_many(settings.pads.count(rng)), 8)):
+    for _ in range(how_many(settings.pads, 8)):
         centre = (rng.uniform(0, shape[0]), rng.uniform(0, shape[1]))
         half = (rng.uniform(4.0, 12.0), rng.uniform(4.0, 12.0))
         layout.paint(str(rng.choice(["soil", "sand", "road"])), 0.9 * rectangle(shape, centre, half, grid_angle))
         pads.append(centre)
-    _tanks(rng, shape, layout, min(how_many(settings.tanks.count(rng)), 30), pads, sun)
-    _buildings(rng, shape, layout, min(how_many(settings.buildings.count(rng)), 45), grid_angle, sun)
+    _tanks(rng, shape, layout, how_many(settings.tanks, 30), pads, sun)
+    _buildings(rng, shape, layout, how_many(settings.buildings, 45), grid_angle, sun)
     if rng.uniform() < settings.flare_chance:
         where = pads[0] if pads else (rng.uniform(0, shape[0]), rng.uniform(0, shape[1]))
         layout.heat += np.float32(10 ** rng.uniform(-4.5, -3.2)) * disk(shape, where, 0.8)
@@ -241,5 +237,5 @@ def _light(rng: np.random.Generator, shape: tuple[int, int], layout: Layout, set
     if rng.uniform() < settings.shade_chance:
         cloud = fractal(rng, shape, 3.2)[0]
         edge = float(np.quantile(cloud, rng.uniform(0.5, 0.9)))
-        cover = 1.0 / (1.0 + np.exp(np.clip(-(cloud - edge) / np.float32(rng.uniform(0.01, 0.15)), -30, 30)))
+        cover = expit((cloud - edge) / np.float32(rng.uniform(0.01, 0.15)))
         layout.shade(cover.astype(np.float32), settings.shade_light.draw(rng))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from flame.errors import FlameError
+from flame.physics import sensor
 from flame.simulate.labels import LabelSettings
 from flame.simulate.plumes import PlumeSettings
 
@@ -40,6 +41,10 @@ class Range:
     def __post_init__(self) -> None:
         if self.low > self.high or (self.log and self.low <= 0):
             raise FlameError(f"a range needs low <= high, and low > 0 for a logarithmic one, got {self}")
+
+    def __str__(self) -> str:
+        kind = ", ".join(word for word, on in (("log", self.log), ("bell", self.bell)) if on)
+        return f"{self.low:g} to {self.high:g}" + (f" ({kind})" if kind else "")
 
     def draw(self, rng: np.random.Generator) -> float:
         """One value."""
@@ -220,7 +225,7 @@ NARROW = TileSettings(
     atmosphere=AtmosphereSettings(
         solar_zenith_deg=Range(25.0, 40.0),
         view_zenith_deg=Range(0.0, 8.0),
-        water_vapour=Range(1.4, 2.2),
+        water_vapour=Range(1.1, 1.7),
         vapour_spread=Range(0.004, 0.01),
         dry_column=Range(0.9, 1.0),
         elevation_spread=Range(0.0005, 0.002),
@@ -253,8 +258,6 @@ def preset(name: str, *, size: int | None = None, sensor_name: str | None = None
     Raises:
         FlameError: If there is no such preset.
     """
-    from flame.physics import sensor
-
     if name not in PRESETS:
         raise FlameError(f"no preset '{name}'; known are {', '.join(PRESETS)}")
     settings = PRESETS[name]
