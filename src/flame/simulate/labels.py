@@ -30,7 +30,7 @@ class LabelSettings:
 
     eye_sigma_px: float = 1.2
     edge_snr: float = 4.5
-    faintest_ppm_m: float = 600.0
+    faintest_ppm_m: float = 800.0
     core_snr: float = 8.0
     hint: float = 0.5
     gap_px: int = 2

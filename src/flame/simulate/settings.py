@@ -175,13 +175,6 @@ class InstrumentSettings:
     rotation_deg: Range = Range(-90.0, 90.0)
 
 
-_PLUMES = PlumeSettings(source_shares=(0.42, 0.48, 0.08, 0.02), emission_median_kg_h=110.0, emission_log_sigma=0.9)
-"""Stronger than the plume model's default, as a plume must be to stand out of the clutter that is drawn here."""
-
-_LABELS = LabelSettings(edge_snr=3.5, faintest_ppm_m=1000.0, core_snr=10.0)
-"""Annotators who outline what their colour scale shows above 1000 ppm m, or above the noise where that is more."""
-
-
 @dataclass(frozen=True)
 class TileSettings:
     """Everything `simulate_tile` draws from.
@@ -199,8 +192,8 @@ class TileSettings:
     surface: SurfaceSettings = field(default_factory=SurfaceSettings)
     atmosphere: AtmosphereSettings = field(default_factory=AtmosphereSettings)
     instrument: InstrumentSettings = field(default_factory=InstrumentSettings)
-    plume: PlumeSettings = field(default_factory=lambda: _PLUMES)
-    label: LabelSettings = field(default_factory=lambda: _LABELS)
+    plume: PlumeSettings = field(default_factory=PlumeSettings)
+    label: LabelSettings = field(default_factory=LabelSettings)
 
 
 WIDE = TileSettings()
