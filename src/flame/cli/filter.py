@@ -1,0 +1,92 @@
+"""`flame filter`: one classical filter on one scene or tile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast, get_args
+
+import numpy as np
+import typer
+from jaxtyping import Float32
+from rich.console import Console
+
+from flame.errors import FlameError
+from flame.filters import FILTERS, Filter, LinearSettings, Mag1cSettings, filter_named
+from flame.filters.target import TargetRule
+
+if TYPE_CHECKING:
+    from flame.scene import Scene
+
+_LINEAR = ("cem", "mf", "ace")
+
+
+def _settings(name: str, columns: int | None, target: str | None) -> Mag1cSettings | LinearSettings | None:
+    if columns is not None and name != "mag1c":
+        raise FlameError(f"--columns belongs to mag1c, not to {name}")
+    if target is not None and name not in _LINEAR:
+        raise FlameError(f"--target belongs to {', '.join(_LINEAR)}, not to {name}")
+    if target is not None and target not in get_args(TargetRule):
+        raise FlameError(f"no target '{target}'; known are {', '.join(get_args(TargetRule))}")
+    if columns is not None:
+        return Mag1cSettings(column_group=columns)
+    return LinearSettings(target=cast(TargetRule, target)) if target is not None else None
+
+
+def _plot(path: Path, scene: Scene, score: Float32[np.ndarray, "row col"], method: Filter) -> None:
+    """The image in colour beside the score, drawn from zero to a little above the threshold's scale."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from flame.products.quicklook import stretched_rgb
+
+    figure = Figure(figsize=(11.0, 5.2), layout="constrained")
+    left, right = figure.subplots(1, 2, sharex=True, sharey=True)
+    left.imshow(stretched_rgb(scene), interpolation="nearest")
+    left.set_title("RGB" if scene.rgb is not None else "radiance")
+    top = max(float(np.quantile(score[scene.valid], 0.999)), 2 * (method.threshold or 0.0), 1e-6)
+    image = right.imshow(
+        np.where(scene.valid, score, np.nan), vmin=0, vmax=top, cmap="inferno", interpolation="nearest"
+    )
+    right.set_title(method.title)
+    figure.colorbar(image, ax=right, label=method.unit, fraction=0.046)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial.png")
+    FigureCanvasAgg(figure).print_figure(partial, dpi=120)
+    partial.replace(path)
+
+
+def run(
+    method: Annotated[str, typer.Argument(help=f"One of {', '.join(FILTERS)}.")],
+    scene_path: Annotated[Path, typer.Argument(metavar="INPUT", help="Tile folder, ENVI cube or other scene.")],
+    out: Annotated[Path, typer.Option(help="GeoTIFF for the score; invalid pixels become no-data.")],
+    columns: Annotated[int | None, typer.Option(min=1, help="mag1c: columns that share a background; all.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="cem, mf, ace: 'scaled' by the mean spectrum, or 'plain' as first published.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw image and score into this PNG file.")] = None,
+) -> None:
+    """Run one classical methane filter on one scene or tile."""
+    from flame.io import read_scene
+    from flame.products.geolocate import map_grid
+    from flame.products.geotiff import write_cog
+
+    chosen = filter_named(method)
+    settings = _settings(chosen.name, columns, target)
+    scene = read_scene(scene_path).methane()
+    score = chosen.score(scene.radiance, scene.bands, scene.valid, settings)
+    write_cog(out, score, scene.valid, map_grid(scene.geo), f"{chosen.title} ({chosen.unit})", {"filter": chosen.name})
+
+    console = Console(highlight=False)
+    values = score[scene.valid]
+    rows, cols = scene.shape
+    console.print(
+        f"{chosen.title} on {scene_path}: {rows} x {cols} pixels, {values.size} valid, {scene.bands.describe()}"
+    )
+    console.print(f"{chosen.unit}: min {values.min():.5g}, median {np.median(values):.5g}, max {values.max():.5g}")
+    if chosen.threshold is not None:
+        above = int(np.count_nonzero(values > chosen.threshold))
+        console.print(f"above the canonical threshold of {chosen.threshold:g}: {above} pixels")
+    console.print(f"wrote {out}")
+    if plot is not None:
+        _plot(plot, scene, score, chosen)
+        console.print(f"wrote {plot}")
