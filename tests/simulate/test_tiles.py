@@ -63,7 +63,7 @@ def test_the_plume_takes_the_light_that_transmittance_says():
         smile_nm=Range(0.0, 0.0), edge_chance=0.0, dead_column_chance=0.0, saturation_chance=0.0,
         band_offset=Range(0.0, 0.0),
     )  # fmt: skip
-    strong = replace(quiet.plume, emission_median_kg_h=2000.0, margin=0.0)
+    strong = replace(quiet.plume, emission_median_kg_h=2000.0, margin=0.0, burst_share=0.0)
     quiet = replace(quiet, plume=strong, atmosphere=replace(quiet.atmosphere, path_radiance=Range(0.0, 0.0)))
     made = simulate_tile(tile_generator(5, 1), quiet, "a")
     row, col = np.unravel_index(np.argmax(made.tile.enhancement_ppm_m), (SIZE, SIZE))
