@@ -88,8 +88,8 @@ class SurfaceSettings:
         ("coast", 0.8),
     )  # fmt: skip
     ground_spectra: Range = Range(4.0, 9.0)
-    brightness: Range = Range(0.35, 1.3, log=True, bell=True)
-    alike: Range = Range(0.03, 0.4, log=True)
+    brightness: Range = Range(0.4, 1.2, log=True, bell=True)
+    alike: Range = Range(0.03, 0.3, log=True)
     roughness: Range = Range(1.8, 3.4)
     blending: Range = Range(0.08, 1.0, log=True)
     parcel_chance: float = 0.35
