@@ -47,7 +47,7 @@ class PlumeSettings:
         tracers: Number of puffs that make one plume.
     """
 
-    source_shares: tuple[float, ...] = (0.4, 0.48, 0.09, 0.03)
+    source_shares: tuple[float, ...] = (0.5, 0.4, 0.08, 0.02)
     emission_median_kg_h: float = 110.0
     emission_log_sigma: float = 1.1
     emission_range_kg_h: tuple[float, float] = (5.0, 5000.0)
