@@ -105,11 +105,21 @@ class Flame(nn.Module):
         ):
             self.register_buffer(name, value.to(torch.float32))
         self.lift = nn.Conv2d(p + len(settings.noise_inputs), settings.width, 1)
+        if settings.lift_start == "matched_filter":
+            self._start_lift_as_matched_filter()
         self.backbone = make_backbone(settings.backbone, settings.width, settings.modes)
         start = self.mean if settings.score_space == "log" else torch.zeros(p)
         self.heads = None if settings.score == "none" else PhysicsHeads(settings.score, settings.width, start)
         channels = settings.width + (settings.score != "none") + 3 * (settings.rgb != "none")
         self.segmentation = SegmentationHead(channels, prior=settings.plume_prior)
+
+    @torch.no_grad()
+    def _start_lift_as_matched_filter(self) -> None:
+        """The first feature starts as the matched filter of the lift's coordinates, in standard deviations."""
+        whitened = self.settings.conditioning != "none"
+        target = self.whitening @ self.unit_spectrum if whitened else self.unit_spectrum / self.variance
+        self.lift.weight[0] = 0.0
+        self.lift.weight[0, : self.settings.bands, 0, 0] = target / target.norm()
 
     def forward(
         self,

@@ -15,6 +15,7 @@ __all__ = ["FlameSettings", "ModelSettingsError"]
 
 Conditioning = Literal["none", "training", "tile"]
 ScoreSpace = Literal["log", "projected", "whitened"]
+LiftStart = Literal["random", "matched_filter"]
 RgbKind = Literal["fixed", "tile", "none"]
 
 
@@ -39,6 +40,7 @@ class FlameSettings:
         score_space: Coordinates of the score: log-radiance (eq:flame_score), log-radiance with the leading background
             directions projected out, or whitened as in `conditioning`.
         projected_directions: How many, for `projected`.
+        lift_start: Whether the lift starts at random or with the training set's matched filter as its first feature.
         noise_inputs: Extra channels of the lift, names in `flame.models.noise_inputs.NOISE_INPUTS`.
         background: How a tile's own statistics are estimated.
         rgb: RGB of the segmentation head: divided by `rgb_scale`, log-ratio to the tile's mean, or not used.
@@ -57,6 +59,7 @@ class FlameSettings:
     score: ScoreKind = "full"
     score_space: ScoreSpace = "log"
     projected_directions: int = 8
+    lift_start: LiftStart = "matched_filter"
     noise_inputs: tuple[str, ...] = ()
     background: BackgroundSettings = field(default_factory=BackgroundSettings)
     rgb: RgbKind = "fixed"

@@ -126,8 +126,10 @@ class Trainer:
         mine = [batch[self.world.rank :: self.world.size] for batch in batches[progress.step :]]
         started = time.monotonic()
         for batch in prefetched(self.training, mine, settings, self.seed, progress.epoch):
-            self._set_rate(progress.epoch * len(batches) + progress.step, self.recipe.epochs * len(batches))
+            done = progress.epoch * len(batches) + progress.step
+            self._set_rate(done, self.recipe.epochs * len(batches))
             losses = self._step(batch.to(self.device), progress.epoch)
+            self._update_average(done)
             for name, value in vars(losses).items():
                 progress.sums[name] = progress.sums.get(name, 0.0) + float(value.detach())
             progress.step += 1
@@ -157,17 +159,18 @@ class Trainer:
         sum_gradients(self.model)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.optimizer.clip_norm)
         self.optimizer.step()
-        self._update_average()
         return losses
 
     @torch.no_grad()
-    def _update_average(self) -> None:
-        for name, tensor in self.model.state_dict().items() if self.average is not None else ():
-            held = (self.average or {})[name]
+    def _update_average(self, done: int) -> None:
+        if self.average is None:
+            return
+        decay = min(self.recipe.optimizer.averaging, (1.0 + done) / (10.0 + done))  # soon forgets the first steps
+        for name, tensor in self.model.state_dict().items():
             if tensor.is_floating_point():
-                held.lerp_(tensor, 1.0 - self.recipe.optimizer.averaging)
+                self.average[name].lerp_(tensor, 1.0 - decay)
             else:
-                held.copy_(tensor)
+                self.average[name].copy_(tensor)
 
     def _kept_weights(self) -> dict[str, Tensor]:
         return self.average if self.average is not None else self.model.state_dict()
