@@ -134,6 +134,7 @@ class _Backgrounds:
         self._first, self._unit_spectrum, self._count = first, unit_spectrum, count
         self._whitening = first.whitening()
         self.centre = first.mean.astype(np.float32)
+        self._rounding = first.mean - self.centre
 
     def opening(self) -> _State:
         """The background before anything is known of methane."""
@@ -153,9 +154,10 @@ class _Backgrounds:
             signal: a of all pixels that have any.
             products: Sum of `a (x - centre)`.
         """
-        mean_signal = float(signal.sum(dtype=np.float64)) / self._count
-        variance = float(np.square(signal).sum(dtype=np.float64)) / self._count - mean_signal**2
-        coupling = products / self._count - (self._first.mean - self.centre) * mean_signal
+        exact = signal.astype(np.float64)
+        mean_signal = float(exact.sum()) / self._count
+        variance = float(np.einsum("i,i->", exact, exact)) / self._count - mean_signal**2
+        coupling = products / self._count - self._rounding * mean_signal
         mean = self._first.mean - mean_signal * last
         target = self._whitening.seen(mean * self._unit_spectrum)
         weight = self._solve(target, last, coupling, variance)
@@ -167,10 +169,14 @@ class _Backgrounds:
             covariance = self._first.covariance - crossed - crossed.T + variance * np.outer(last, last)
             return whitening(covariance, self._first.shrinkage).solve(target)
         # Sherman, Morrison and Woodbury with C = C0 + U S U^T, U = [t q], S = [[var, -1], [-1, 0]].
-        sides = np.stack([last, coupling, target], axis=1)
+        sides = np.array([last, coupling, target]).T
         solved = self._whitening.solve(sides)
-        small = sides[:, :2].T @ solved + np.array([[0.0, -1.0, 0.0], [-1.0, -variance, 0.0]])
-        return np.asarray(solved[:, 2] - solved[:, :2] @ np.linalg.solve(small[:, :2], small[:, 2]))
+        (tt, tq, tw), (_, qq, qw) = (sides.T @ solved)[:2].tolist()
+        # (S^-1 + U^T C0^-1 U)^-1 U^T C0^-1 w, by Cramer's rule.
+        cross, lower = tq - 1.0, qq - variance
+        determinant = tt * lower - cross * cross
+        along_t, along_q = (lower * tw - cross * qw) / determinant, (tt * qw - cross * tw) / determinant
+        return np.asarray(solved @ np.array([-along_t, -along_q, 1.0]))
 
 
 def fit(usable: Usable, unit_spectrum: Spectrum, iterations: int, shrinkage: float | None) -> Mag1cFit:

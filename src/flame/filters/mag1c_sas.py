@@ -11,7 +11,7 @@ from flame.filters.background import PIXELS_PER_BAND, usable_pixels
 from flame.filters.errors import FilterError
 from flame.filters.mag1c import Mag1cSettings
 from flame.filters.mag1c_fit import fit, reweight
-from flame.filters.pixels import Block, Pixels, pixels_of
+from flame.filters.pixels import Pixels, pixels_of
 from flame.physics import ABSORPTION_UNIT_PPM_M, BandSet, unit_absorption
 
 __all__ = ["Mag1cSasSettings", "sample_of", "score"]
@@ -71,27 +71,17 @@ def score(
     pixels = pixels_of(radiance, bands, valid)
     sample = usable_pixels(sample_of(pixels, settings.sample_share), limits)
     fitted = fit(sample, unit_absorption(bands), settings.mag1c.iterations, limits.shrinkage)
-    weight, offset = fitted.weight.astype(np.float32), np.float32(fitted.mean @ fitted.weight)
-    mean = (fitted.mean / (fitted.mean @ fitted.mean)).astype(np.float32)
-    # The first reweighting leaves nothing of a response below this, so the rest need not be looked at again.
+    weights = np.stack([fitted.weight, fitted.mean / (fitted.mean @ fitted.mean)])
+    response, albedo = pixels.project_all(weights, float(fitted.mean @ fitted.weight), 0.0)
+    if np.isnan(response).any():
+        raise FilterError("valid pixels hold NaN, infinite or absurdly large radiance; mark them invalid")
+    # The first reweighting leaves nothing of a response below this, so the others need not be looked at.
     least = np.float32(0.999 * np.sqrt(fitted.normaliser) if settings.apply_iterations else 0.0)
+    found = np.flatnonzero((response > least) & (albedo >= limits.min_albedo) & (albedo <= limits.max_albedo))
+    response, albedo = response[found], albedo[found]
+    signal = response / np.float32(fitted.normaliser)
+    for _ in range(settings.apply_iterations):
+        signal = reweight(response, signal, fitted.normaliser)
     out = np.zeros(pixels.usable.size, dtype=np.float32)
-
-    def fill(block: Block) -> None:
-        with np.errstate(over="ignore", invalid="ignore"):
-            response = weight @ block.spectra
-            albedo = mean @ block.spectra
-        response -= offset
-        if np.isnan(response.sum(dtype=np.float64)):
-            raise FilterError("valid pixels hold NaN, infinite or absurdly large radiance; mark them invalid")
-        found = np.flatnonzero(response > least)
-        response, albedo = response[found], albedo[found]
-        signal = response / np.float32(fitted.normaliser)
-        for _ in range(settings.apply_iterations):
-            signal = reweight(response, signal, fitted.normaliser)
-        signal[(albedo < limits.min_albedo) | (albedo > limits.max_albedo)] = 0.0
-        signal *= np.float32(ABSORPTION_UNIT_PPM_M)
-        out[block.places(found)] = signal / np.maximum(albedo, limits.min_albedo)
-
-    pixels.map(fill)
+    out[found] = signal * np.float32(ABSORPTION_UNIT_PPM_M) / albedo
     return pixels.as_image(out)

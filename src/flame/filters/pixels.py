@@ -102,12 +102,17 @@ class Pixels:
 
     def project(self, weight: Float[np.ndarray, " band"], offset: float = 0.0) -> Float32[np.ndarray, " pixel"]:
         """`weight . x - offset` for every usable pixel, 0 elsewhere."""
-        out = np.zeros(self.usable.size, dtype=np.float32)
-        weight32, offset32 = weight.astype(np.float32), np.float32(offset)
+        return self.project_all(weight[None], offset)[0]
+
+    def project_all(self, weights: Float[np.ndarray, "row band"], *offsets: float) -> Float32[np.ndarray, "row pixel"]:
+        """`weight . x - offset` for several weights in one go."""
+        out = np.zeros((len(weights), self.usable.size), dtype=np.float32)
+        rows = list(zip(out, weights.astype(np.float32), np.asarray(offsets, dtype=np.float32), strict=True))
 
         def fill(block: Block) -> None:
             with np.errstate(over="ignore", invalid="ignore"):
-                out[block.where] = weight32 @ block.spectra - offset32
+                for row, weight, offset in rows:
+                    row[block.where] = weight @ block.spectra - offset
 
         self.map(fill)
         return out
