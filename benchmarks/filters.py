@@ -3,8 +3,8 @@
     python benchmarks/filters.py [--json FILE] [--full]
 
 `acrwl1mf` of mag1c takes many seconds for its 30 iterations, so by default it runs 1 and 3 of them, and the others are
-added at the measured cost of one; `--full` runs all 30. It gets its data as it wants them, (pixel, band) in float64 (its
-own default) and in float32, and that conversion is not timed.
+added at the measured cost of one; `--full` runs all 30. It gets its data as it wants them, (pixel, band) in float64 as
+by default and in float32, and that conversion is not timed.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class Pixels:
 
     def project(self, weight: Float[np.ndarray, " band"], offset: float = 0.0) -> Float32[np.ndarray, " pixel"]:
         """`weight . x - offset` for every usable pixel, 0 elsewhere."""
-        return self.project_all(weight[None], offset)[0]
+        return np.asarray(self.project_all(weight[None], offset)[0])
 
     def project_all(self, weights: Float[np.ndarray, "row band"], *offsets: float) -> Float32[np.ndarray, "row pixel"]:
         """`weight . x - offset` for several weights in one go."""
