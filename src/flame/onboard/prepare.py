@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, UInt8
+from threadpoolctl import ThreadpoolController
 
 from flame.onboard.manifest import BackgroundFacts, Manifest
 from flame.onboard.quality import UNUSABLE, Quality, pixel_quality
@@ -60,6 +61,7 @@ class TilePreparer:
         self._high = np.empty((side, side), dtype=np.float32)
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._least_pixels = 2 * bands
+        self._blas = ThreadpoolController()
 
     def prepare(
         self,
@@ -90,7 +92,7 @@ class TilePreparer:
         usable = (quality & UNUSABLE) == 0
         if int(usable.sum()) < self._least_pixels:
             return PreparedTile(None, quality[:rows, :cols], usable[:rows, :cols])
-        fill_unusable(self._log[0], usable, self._manifest.fill_block)
+        fill_unusable(self._log[0], usable, self._manifest.fill_block, self._pool)
         inputs = self._inputs(usable, rgb)
         return PreparedTile(inputs, quality[:rows, :cols], usable[:rows, :cols])
 
@@ -125,10 +127,13 @@ class TilePreparer:
         if "valid" in facts.inputs:
             inputs["valid"] = usable[None, None].astype(np.float32)
         if "brightness_median" in facts.inputs:
-            brightness = np.sort(self._log[0].mean(axis=0), axis=None)
-            inputs["brightness_median"] = brightness[(brightness.size - 1) // 2].reshape(1)  # the lower median
+            brightness = self._log[0].mean(axis=0).ravel()
+            middle = (brightness.size - 1) // 2  # the lower median
+            inputs["brightness_median"] = np.partition(brightness, middle)[middle].reshape(1)
         if facts.background is not None:
-            mean, whitening = tile_background(self._log[0], usable, self._spectrum, facts.background)
+            # Threads of BLAS gain nothing on matrices this small, and on a busy computer they wait for each other.
+            with self._blas.limit(limits=1, user_api="blas"):
+                mean, whitening = tile_background(self._log[0], usable, self._spectrum, facts.background)
             inputs["background_mean"] = mean[None].astype(np.float32)
             inputs["whitening"] = whitening[None].astype(np.float32)
         return {name: inputs[name] for name in facts.inputs}
@@ -151,25 +156,46 @@ class TilePreparer:
         return colour
 
 
-def fill_unusable(field: Float32[np.ndarray, "layer row col"], usable: Bool[np.ndarray, "row col"], block: int) -> None:
+def fill_unusable(
+    field: Float32[np.ndarray, "layer row col"],
+    usable: Bool[np.ndarray, "row col"],
+    block: int,
+    pool: ThreadPoolExecutor | None = None,
+) -> None:
     """Replaces unusable pixels in place by the mean of the usable ones in their block, or in the tile if it has none.
 
     What is stored under an unusable pixel is never read into a result.
+
+    Args:
+        field: What to fill; each layer by itself.
+        usable: Pixels to keep.
+        block: Side of the blocks.
+        pool: Threads to share the layers among.
     """
     if usable.all():
         return
-    layers, rows, cols = field.shape
-    field[:, ~usable] = 0.0
-    tile_mean = field.sum(axis=(1, 2), dtype=np.float64) / max(int(usable.sum()), 1)
-    for top in range(0, rows, block):
-        for left in range(0, cols, block):
-            here = slice(top, top + block), slice(left, left + block)
-            seen = usable[here]
-            if seen.all():
-                continue
-            count = int(seen.sum())
-            mean = field[:, *here].sum(axis=(1, 2), dtype=np.float64) / count if count else tile_mean
-            np.copyto(field[:, *here], mean.astype(np.float32).reshape(layers, 1, 1), where=~seen)
+    bad_row, bad_col = np.nonzero(~usable)
+    count = _block_sums(usable.astype(np.float32), block)
+    share = np.float32(1.0) / np.maximum(count, 1)
+    total = max(int(usable.sum()), 1)
+
+    def fill(layer: Float32[np.ndarray, "row col"]) -> None:
+        layer[bad_row, bad_col] = 0.0
+        sums = _block_sums(layer, block)
+        mean = np.where(count > 0, sums * share, np.float32(sums.sum(dtype=np.float64) / total))
+        layer[bad_row, bad_col] = mean[bad_row // block, bad_col // block]
+
+    for _ in (map if pool is None else pool.map)(fill, field):
+        pass
+
+
+def _block_sums(layer: Float32[np.ndarray, "row col"], block: int) -> Float32[np.ndarray, "down across"]:
+    """Sums over square blocks; those at the lower and right edge may be smaller."""
+    rows, cols = layer.shape
+    if rows % block or cols % block:
+        layer = np.pad(layer, ((0, -rows % block), (0, -cols % block)))
+    parts = layer.reshape(layer.shape[0] // block, block, layer.shape[1] // block, block)
+    return np.asarray(parts.sum(axis=3).sum(axis=1))
 
 
 def tile_background(
