@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,21 +113,19 @@ def test_too_few_plumes_are_refused() -> None:
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], Path]:
+def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     out = tmp_path_factory.mktemp("limit") / "new" / "limit.json"
     return run_limit(SimulationPlan(tiles=16, seed=3, size=64), out=out, workers=1), out
 
 
-def test_report_holds_limit_and_baselines_and_is_written(report: tuple[dict[str, object], Path]) -> None:
+def test_report_holds_limit_and_baselines_and_is_written(report: tuple[dict[str, Any], Path]) -> None:
     figures, out = report
     assert json.loads(out.read_text()) == json.loads(json.dumps(figures))
     assert [path.name for path in out.parent.iterdir()] == ["limit.json"]
     limit = figures["limit"]
-    assert isinstance(limit, dict)
     total = sum(limit[key] for key in ("tp", "fp", "fn", "tn"))
     for name in BASELINES:
         rows = figures[name]
-        assert isinstance(rows, dict)
         assert rows["best"]["f1"] >= rows["canonical"]["f1"] - 1e-9
         assert limit["f1"] > rows["best"]["f1"]
         for row in (rows["canonical"], rows["best"]):
@@ -151,3 +151,11 @@ def test_an_unknown_experiment_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["bench", "nothing", "--out", str(tmp_path)])
     assert isinstance(result.exception, FlameError)
     assert "limit" in str(result.exception)
+
+
+def test_example_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    page = Path(__file__).parents[2] / "docs" / "limit.md"
+    (example,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    exec(compile(example, str(page), "exec"), {})
+    (f1,) = re.findall(r"limit F1 ([\d.]+)", capsys.readouterr().out)
+    assert float(f1) > 0.6
