@@ -67,6 +67,11 @@ def test_manifest_files_with_odd_entries_are_refused_by_name():
         Manifest.from_json("{")
 
 
+def test_figures_that_are_undefined_become_null():
+    written = manifest(b"", metrics={"f1": float("nan"), "by": [float("inf"), 1.0]}).to_json()
+    assert json.loads(written)["metrics"] == {"f1": None, "by": [None, 1.0]}
+
+
 def test_a_graph_that_is_not_the_manifests_is_refused():
     model = filter_model()
     other = type(model)(manifest(model.onnx, inputs=("log_radiance", "valid")), model.onnx, "tiny.onnx")
@@ -104,7 +109,7 @@ def test_a_packaged_family_is_searched_for_the_scenes_bands(tmp_path, monkeypatc
     write_package(model.onnx, manifest(model.onnx, band_centres_nm=far), tmp_path / "flame-plus-aviris-ng")
     write_package(model.onnx, model.manifest, tmp_path / "flame-plus-emit")
     assert choose_model("flame-plus", BANDS).manifest == model.manifest
-    assert load_model().manifest.band_centres_nm == far
+    assert load_model().manifest.band_centres_nm == load_model("flame-plus").manifest.band_centres_nm == far
     assert choose_model("flame-plus-emit", BANDS).manifest == model.manifest
     with pytest.raises(BandMismatchError, match=r"2220\.0"):
         choose_model(None, BandSet(BANDS.centres_nm + 50, BANDS.fwhm_nm))

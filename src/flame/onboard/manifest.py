@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -133,7 +134,7 @@ class Manifest:
 
     def to_json(self) -> str:
         """The text of the manifest file."""
-        return json.dumps(asdict(self), indent=1, allow_nan=False) + "\n"
+        return json.dumps(_without_nan(asdict(self)), indent=1, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str, where: str = "manifest") -> Manifest:
@@ -158,3 +159,12 @@ class Manifest:
             raise ModelError(f"{where}: the entry {missing} is missing") from None
         except TypeError as mistake:
             raise ModelError(f"{where}: {mistake}") from None
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has no NaN: undefined figures, such as the precision of an empty mask, become null."""
+    if isinstance(value, Mapping):
+        return {name: _without_nan(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

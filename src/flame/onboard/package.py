@@ -20,7 +20,10 @@ __all__ = [
     "write_package",
 ]
 
-DEFAULT_MODEL = "flame-plus-aviris-ng"
+DEFAULT_FAMILY = "flame-plus"
+"""Where no model is named, the one of this family that fits a scene's bands."""
+
+DEFAULT_MODEL = f"{DEFAULT_FAMILY}-aviris-ng"
 """The packaged model used where none is named."""
 
 
@@ -65,14 +68,14 @@ def load_model(which: str | Path | None = None) -> ModelPackage:
     """Loads and verifies a model.
 
     Args:
-        which: A packaged name ("flame-plus-aviris-ng"), the path of an ONNX file whose manifest stands beside it with
-            the ending .json, or None for the default.
+        which: A packaged name ("flame-plus-emit") or family ("flame-plus", of which the default or else the first is
+            taken), the path of an ONNX file whose manifest stands beside it with the ending .json, or None for the
+            default.
 
     Raises:
         ModelError: If it does not exist, has no manifest, or its checksum differs.
     """
-    which = DEFAULT_MODEL if which is None else which
-    path = packaged_models().get(str(which)) or Path(which)
+    path = _path_of(which)
     manifest_path = path.with_suffix(".json")
     for needed, what in ((path, "model"), (manifest_path, "manifest")):
         if not needed.is_file():
@@ -84,6 +87,22 @@ def load_model(which: str | Path | None = None) -> ModelPackage:
     return ModelPackage(Manifest.from_json(manifest_path.read_text(), str(manifest_path)), path.read_bytes(), str(path))
 
 
+def _family(which: str | Path | None) -> list[str]:
+    """Names of the packaged models of a family, the default first."""
+    family = DEFAULT_FAMILY if which is None else str(which)
+    members = [name for name in packaged_models() if name.startswith(f"{family}-")]
+    return sorted(members, key=lambda name: name != DEFAULT_MODEL)
+
+
+def _path_of(which: str | Path | None) -> Path:
+    which = DEFAULT_MODEL if which is None else which
+    packaged = packaged_models()
+    if str(which) in packaged:
+        return packaged[str(which)]
+    members = _family(which)
+    return packaged[members[0]] if members and not Path(which).exists() else Path(which)
+
+
 def choose_model(which: str | Path | None, bands: BandSet) -> ModelPackage:
     """The model to use for a scene: of a packaged family ("flame-plus", or None), the one made for its bands.
 
@@ -91,16 +110,14 @@ def choose_model(which: str | Path | None, bands: BandSet) -> ModelPackage:
         BandMismatchError: If no model of the family fits; the message has both band lists.
         ModelError: As in `load_model`.
     """
-    family = "flame-plus" if which is None else str(which)
-    members = [name for name in packaged_models() if name.startswith(f"{family}-")]
+    members = _family(which)
     if not members:
         return load_model(which)
     models = [load_model(name) for name in members]
     for model in models:
         if fitting_bands(bands, model.manifest.bands) is not None:
             return model
-    default = next((m for name, m in zip(members, models, strict=True) if name == DEFAULT_MODEL), models[0])
-    raise BandMismatchError(default.manifest.bands, bands)
+    raise BandMismatchError(models[0].manifest.bands, bands)
 
 
 def fitting_bands(have: BandSet, need: BandSet, tolerance_nm: float = 1.0) -> list[int] | None:
