@@ -57,8 +57,7 @@ def test_puffs_outside_the_tile_do_not_wrap_around() -> None:
     assert splat(far, (128, 128), PIXEL_M).max() < 1e-12
 
 
-def test_all_mass_of_a_short_release_is_in_the_tile() -> None:
-    """A strong-wind plume that has just begun: emission times time, to the last kilogram."""
+def test_mass_in_the_tile_is_emission_times_the_time_to_leave_it() -> None:
     source = PlumeSource(128.0, 128.0, 360.0, 4.0, 0.0)
     settings = replace(STEADY, intensity_range=(0.05, 0.05))
     column = plume_column(np.random.default_rng(3), (256, 256), PIXEL_M, source, settings)
