@@ -89,6 +89,14 @@ def test_noiseless_mixture_of_few_materials_is_refused(name):
 
 
 @every_filter
+@pytest.mark.parametrize("mean", [-0.01, 0.0001])
+def test_noise_about_zero_is_not_radiance(name, mean):
+    image = (mean + np.random.default_rng(1).standard_normal(TILE.radiance.shape)).astype(np.float32)
+    with pytest.raises(FilterError, match="this is not radiance"):
+        FILTERS[name].score(image, TILE.bands, TILE.valid)
+
+
+@every_filter
 def test_valid_pixel_without_a_radiance_is_refused(name):
     image = TILE.radiance.copy()
     image[3, 1, 1] = np.nan

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float32, Float64
 
 from flame.filters.errors import FilterError
-from flame.filters.pixels import Pixels
+from flame.filters.pixels import Block, Pixels
 from flame.filters.whitening import Whitening, leave_one_out_shrinkage, whitening
 
 __all__ = [
@@ -76,7 +76,7 @@ def estimate(
     pixels: Pixels,
     centre: Float64[np.ndarray, " band"],
     shrinkage: float | None = None,
-    prepare: Callable[[Float32[np.ndarray, "band pixel"]], Float32[np.ndarray, "band pixel"]] = lambda spectra: spectra,
+    prepare: Callable[[Float32[np.ndarray, "band pixel"]], Float32[np.ndarray, "band pixel"]] | None = None,
 ) -> Background:
     """Mean and covariance in one pass and in float64: noise is a millionth of the variance, float32 would lose it.
 
@@ -84,23 +84,27 @@ def estimate(
         pixels: The pixels to look at.
         centre: Any spectrum near the mean; it keeps the products from cancelling.
         shrinkage: As in `BackgroundSettings`.
-        prepare: What to do to the spectra first, such as taking logarithms.
+        prepare: Takes the logarithm of spectra, if that is what to look at.
 
     Raises:
         FilterError: If no band varies.
     """
     centre32 = centre.astype(np.float32)
-    sums = pixels.map(lambda block: _centred_sums(prepare(block.spectra), centre32))
+
+    def spectra(block: Block) -> Float32[np.ndarray, "band pixel"]:
+        return block.spectra if prepare is None else prepare(block.spectra)
+
+    sums = pixels.map(lambda block: _centred_sums(spectra(block), centre32))
     count = pixels.count
     shift = sum(total for total, _ in sums) / count
     mean = centre32 + shift
     covariance = sum(products for _, products in sums) / count - np.outer(shift, shift)
-    if not (np.diagonal(covariance) > np.square(1e-7 * mean)).any():
+    resolution = 1e-7 * (np.abs(mean) if prepare is None else np.ones_like(mean))
+    if not (np.diagonal(covariance) > np.square(resolution)).any():
         raise FilterError(f"no band varies over the {count} usable pixels: there is no background to tell a plume from")
     if shrinkage is None:
         few = count < PIXELS_PER_BAND * mean.size
-        all_spectra = pixels.map(lambda block: prepare(block.spectra)) if few else []
-        shrinkage = leave_one_out_shrinkage(np.concatenate(all_spectra, axis=1)) if few else 0.0
+        shrinkage = leave_one_out_shrinkage(np.concatenate(pixels.map(spectra), axis=1)) if few else 0.0
     return Background(mean, covariance, shrinkage)
 
 
@@ -143,7 +147,7 @@ def usable_pixels(pixels: Pixels, settings: BackgroundSettings) -> Usable:
     """Set saturated and broken pixels aside.
 
     Raises:
-        FilterError: If the mean spectrum is dark or not finite.
+        FilterError: If the mean spectrum is dark or not finite, or pixels scatter about zero.
     """
     while True:
         mean = pixels.mean()
@@ -155,4 +159,7 @@ def usable_pixels(pixels: Pixels, settings: BackgroundSettings) -> Usable:
         too_bright = albedo > settings.max_albedo
         if not too_bright.any():
             return Usable(pixels, mean, albedo)
+        # The mean of all albedo factors is 1: many can be so large only if others are as far below zero.
+        if np.count_nonzero(too_bright) * settings.max_albedo > 2 * pixels.count:
+            raise FilterError("the pixels scatter about zero: this is not radiance, or nothing was lit")
         pixels = pixels.restricted(pixels.usable & ~too_bright)
