@@ -119,6 +119,9 @@ def test_a_wholly_bad_stretch_gives_an_empty_mask_and_a_flag(value):
     mask = np.concatenate([b.mask for b in blocks])
     np.testing.assert_array_equal(mask, truth)
     assert any(Quality.TOO_FEW in tile.flags for b in blocks for tile in b.tiles)
+    quality = np.concatenate([b.quality for b in blocks])
+    assert ((quality[60:100] & Quality.TOO_FEW) != 0).all()
+    assert ((quality[:20] & Quality.TOO_FEW) == 0).all()
 
 
 def test_scaling_all_radiance_hardly_moves_the_result():
@@ -159,6 +162,7 @@ def test_failing_inference_flags_the_tile_in_flight_and_raises_on_the_ground(ans
     stream = detector.stream(32)
     (block,) = stream.push(scene.radiance) + stream.close()
     assert block.tiles[0].flags == Quality.FAILED
+    assert (block.quality == Quality.FAILED).all()
     assert not block.mask.any()
     assert not block.probability.any()
     with pytest.raises((RuntimeError, ModelError)):

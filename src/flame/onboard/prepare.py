@@ -40,8 +40,7 @@ class PreparedTile:
     @property
     def flags(self) -> Quality:
         """All bits that occur in the tile."""
-        found = Quality(int(np.bitwise_or.reduce(self.quality, axis=None)))
-        return found if self.inputs is not None else found | Quality.TOO_FEW
+        return Quality(int(np.bitwise_or.reduce(self.quality, axis=None)))
 
 
 class TilePreparer:

@@ -17,6 +17,8 @@ from flame.onboard.quality import UNUSABLE, Quality
 
 __all__ = ["Rows", "StripEngine", "TileReport", "Timings"]
 
+_NOT_JUDGED = Quality.TOO_FEW | Quality.FAILED
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -116,7 +118,7 @@ class StripEngine:
             rgb: Their colours, if known.
             first: Where in `radiance` the span's first row stands; after the last row comes row 0.
         """
-        quality = np.empty(valid.shape, dtype=np.uint8)
+        quality = np.zeros(valid.shape, dtype=np.uint8)
         reports = []
         for cols in self._columns:
             across = slice(cols.start, cols.stop)
@@ -126,7 +128,7 @@ class StripEngine:
             prepared = time.perf_counter()
             maps, failed = self._infer(tile)
             inferred = time.perf_counter()
-            quality[:, across] = tile.quality
+            quality[:, across] |= tile.quality | np.uint8(failed)
             if maps is not None:
                 self._stitcher.add(span, cols, maps)
             reports.append(TileReport(span.start, cols.start, tile.flags | failed, inferred - began))
@@ -138,7 +140,7 @@ class StripEngine:
     def _infer(self, tile: PreparedTile) -> tuple[Float32[np.ndarray, "3 row col"] | None, Quality]:
         """Probability, score and weight of one tile; None if it could not be judged."""
         if tile.inputs is None:
-            return None, Quality.GOOD
+            return None, Quality.TOO_FEW
         rows, cols = tile.usable.shape
         try:
             probability, score = self._backend.infer(tile.inputs)
@@ -161,6 +163,7 @@ class StripEngine:
         # Where some of the overlapping tiles could not be judged, the others count in full.
         np.divide(probability, weight, out=probability, where=judged)
         np.divide(score, weight, out=score, where=judged)
-        quality |= np.where(judged, 0, Quality.TOO_FEW).astype(np.uint8)
+        quality[judged] &= ~np.uint8(_NOT_JUDGED)
+        quality[~judged & (quality & _NOT_JUDGED == 0)] |= np.uint8(Quality.TOO_FEW)
         usable = judged & ((quality & UNUSABLE) == 0)
         return Rows(first, probability, score * self._tau_ppm_m, usable, quality, reports)
