@@ -8,7 +8,7 @@ import pytest
 from flame.errors import FlameError
 from flame.physics import transmittance, unit_absorption
 from flame.simulate import PRESETS, Range, preset, simulate_tile, tile_generator
-from flame.simulate.visibility import matched_filter, visible_noise
+from flame.simulate.visibility import draw_labelled_plume, matched_filter, visible_noise
 
 SIZE = 48
 
@@ -152,3 +152,19 @@ def test_another_sensor_brings_its_bands_and_pixels():
     tile = simulate_tile(tile_generator(0, 0), chosen, "a").tile
     assert chosen.pixel_m == 60.0
     assert len(tile.scene.bands) == tile.scene.radiance.shape[0] < 72
+
+
+def test_invisible_plumes_are_raised_only_if_that_makes_them_visible():
+    chosen = settings(plume=True)
+    weak = replace(chosen.plume, emission_median_kg_h=20.0, emission_log_sigma=0.01, burst_share=0.0, margin=0.0)
+    everywhere, noise = np.ones((SIZE, SIZE), np.bool_), np.full((SIZE, SIZE), 500.0, np.float32)
+    drawn, seen, hidden = (
+        draw_labelled_plume(np.random.default_rng(1), replace(chosen, plume=weak, raise_limit=limit), 1.0, noise, valid)
+        for limit, valid in ((1.0, everywhere), (100.0, everywhere), (100.0, np.zeros((SIZE, SIZE), np.bool_)))
+    )
+    assert not drawn.label.any()
+    assert seen.label.any()
+    factor = seen.sources[0].emission_kg_h / drawn.sources[0].emission_kg_h
+    assert 1.0 < factor < 100.0
+    np.testing.assert_allclose(seen.slant_ppm_m, factor * drawn.slant_ppm_m, rtol=1e-4)
+    assert hidden.sources == drawn.sources

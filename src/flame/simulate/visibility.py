@@ -88,8 +88,8 @@ def draw_labelled_plume(
     """Draws the plumes of a tile and lets those emit more that nobody could see.
 
     A data set made by annotators holds plumes because they were seen. So an invisible plume's emission rate is raised
-    in steps until it is labelled, but not beyond a limit: some stay invisible, as leaks do under real tiles labelled
-    clean.
+    in steps until it is labelled. One that the limit would not make visible keeps its rate: some stay invisible, as
+    leaks do under real tiles labelled clean.
 
     Args:
         rng: Source of randomness.
@@ -99,12 +99,20 @@ def draw_labelled_plume(
         valid: Pixels that can be seen.
     """
     plume = draw_plumes(rng, valid.shape, settings.pixel_m, settings.plume)
-    raised = 1.0
-    while True:
-        slant = np.minimum(np.float32(raised * path_factor) * plume.column_ppm_m, np.float32(MAX_ENHANCEMENT_PPM_M))
-        label = draw_label(slant, noise_ppm_m, valid, settings.label)
-        if not plume.sources or label.any() or raised * _RAISE > settings.raise_limit:
-            break
-        raised *= _RAISE
-    sources = tuple(replace(source, emission_kg_h=raised * source.emission_kg_h) for source in plume.sources)
-    return LabelledPlume(slant, sources, label)
+
+    def raised(factor: float) -> LabelledPlume:
+        column_ppm_m = np.float32(factor * path_factor) * plume.column_ppm_m
+        slant_ppm_m = np.minimum(column_ppm_m, np.float32(MAX_ENHANCEMENT_PPM_M))
+        sources = tuple(replace(source, emission_kg_h=factor * source.emission_kg_h) for source in plume.sources)
+        return LabelledPlume(slant_ppm_m, sources, draw_label(slant_ppm_m, noise_ppm_m, valid, settings.label))
+
+    as_drawn = raised(1.0)
+    if not plume.sources or as_drawn.label.any() or not raised(settings.raise_limit).label.any():
+        return as_drawn
+    factor = 1.0
+    while factor * _RAISE < settings.raise_limit:
+        factor *= _RAISE
+        seen = raised(factor)
+        if seen.label.any():
+            return seen
+    return raised(settings.raise_limit)
