@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flame.detection.tiling import RowStitcher, TileGrid, TilingError, pad_tile
+from flame.detection.tiling import RowStitcher, TileGrid, TilingError
 
 grids = st.tuples(st.integers(1, 40), st.integers(0, 20)).map(lambda g: TileGrid(g[0], min(g[1], g[0] // 2) // 2 * 2))
 
@@ -68,15 +68,6 @@ def test_edges_of_a_tile_have_no_weight_inside_the_scene():
     assert (first.weight[:448] == 1).all()
     assert not first.weight[-16:].any()
     assert not second.weight[:16].any()
-
-
-def test_small_tiles_are_padded_as_invalid():
-    cube, valid = pad_tile(np.ones((3, 4, 5), dtype=np.float32), np.ones((4, 5), dtype=bool), 8)
-    assert cube.shape == (3, 8, 8)
-    assert valid.sum() == 20
-    assert cube[:, ~valid].sum() == 0
-    with pytest.raises(TilingError, match="9 x 5"):
-        pad_tile(np.ones((3, 9, 5), dtype=np.float32), np.ones((9, 5), dtype=bool), 8)
 
 
 @pytest.mark.parametrize(("tile", "overlap"), [(64, 33), (64, 34), (0, 0), (64, -2)])

@@ -5,7 +5,7 @@ from flame.detection.histogram import ScoreError, ScoreHistogram, ThresholdChoic
 from flame.detection.metrics import PLUME_SIZE_EDGES, STRONG_EMISSION_KG_H, Evaluation, Metrics, PixelCounts
 from flame.detection.outline import PixelPolygon, outline
 from flame.detection.plumes import Plume, PlumeTracker, find_plumes
-from flame.detection.tiling import RowStitcher, Span, TileGrid, TilingError, pad_tile
+from flame.detection.tiling import RowStitcher, Span, TileGrid, TilingError
 
 __all__ = [
     "CROSS",
@@ -27,6 +27,5 @@ __all__ = [
     "TilingError",
     "find_plumes",
     "outline",
-    "pad_tile",
     "plume_mask",
 ]

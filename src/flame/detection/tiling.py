@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float32, Int
+from jaxtyping import Float32, Int
 
 from flame.errors import FlameError
 
-__all__ = ["RowStitcher", "Span", "TileGrid", "TilingError", "pad_tile"]
+__all__ = ["RowStitcher", "Span", "TileGrid", "TilingError"]
 
 _WEIGHT_STEPS = 256
 
@@ -103,19 +103,6 @@ class TileGrid:
             return (into_overlap >= 0).astype(np.float32)
         share = np.clip((into_overlap - self.overlap // 4 + 0.5) / (self.overlap // 2), 0.0, 1.0)
         return (np.floor(share * _WEIGHT_STEPS) / _WEIGHT_STEPS).astype(np.float32)
-
-
-def pad_tile(
-    cube: Float32[np.ndarray, "layer row col"], valid: Bool[np.ndarray, "row col"], tile: int
-) -> tuple[Float32[np.ndarray, "layer tile tile"], Bool[np.ndarray, "tile tile"]]:
-    """A tile smaller than the model's is filled up with invalid zeros below and to the right."""
-    rows, cols = valid.shape
-    if rows > tile or cols > tile:
-        raise TilingError(f"a tile of {rows} x {cols} pixels does not fit into {tile} x {tile}")
-    if (rows, cols) == (tile, tile):
-        return cube, valid
-    below, right = tile - rows, tile - cols
-    return np.pad(cube, ((0, 0), (0, below), (0, right))), np.pad(valid, ((0, below), (0, right)))
 
 
 class RowStitcher:

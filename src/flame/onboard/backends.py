@@ -6,7 +6,7 @@ import io
 import os
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float32
@@ -14,9 +14,8 @@ from jaxtyping import Float32
 from flame.onboard.manifest import OUTPUTS, ModelError
 from flame.onboard.package import ModelPackage
 
-__all__ = ["RUNTIMES", "Backend", "OnnxRuntimeBackend", "OpenVinoBackend", "Runtime", "open_backend", "usable_cores"]
+__all__ = ["RUNTIMES", "Backend", "OnnxRuntimeBackend", "OpenVinoBackend", "open_backend", "usable_cores"]
 
-Runtime = Literal["auto", "onnxruntime", "openvino"]
 RUNTIMES: tuple[str, ...] = ("auto", "onnxruntime", "openvino")
 
 
