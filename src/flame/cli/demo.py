@@ -35,4 +35,4 @@ def run(
     for name, seconds in result.seconds.items():
         table.add_row(name, f"{seconds:.2f} s")
     console.print(table)
-    console.print(f"open {result.report}")
+    console.print(f"open {result.report}", markup=False, soft_wrap=True)

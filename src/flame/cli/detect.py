@@ -29,21 +29,25 @@ def run(
 
         def told(outcome: Outcome) -> None:
             if outcome.detection is None:
-                errors.print(f"[bold red]error:[/] {escape(str(outcome.failure))}", highlight=False)
+                errors.print(f"[bold red]error:[/] {escape(str(outcome.failure))}", highlight=False, soft_wrap=True)
             else:
                 seconds = outcome.detection.timings.total_s
-                console.print(f"{outcome.source}: {len(outcome.detection.plumes)} plumes, {seconds:.2f} s")
+                count = len(outcome.detection.plumes)
+                console.print(f"{outcome.source}: {count} plumes, {seconds:.2f} s", markup=False, soft_wrap=True)
                 if downlink:
                     saved = write_downlink(outcome.folder / "downlink.bin", outcome.detection, outcome.bands)
                     console.print(
                         f"  downlink: {saved.packet_bytes} bytes of packets for {saved.scene_bytes / 1e6:.1f} MB of "
                         f"radiance, {saved.packets_only:,.0f} times less; {saved.with_blocks:.1f} times with the "
-                        f"{saved.raw_blocks} raw blocks that hold plumes"
+                        f"{saved.raw_blocks} raw blocks that hold plumes",
+                        soft_wrap=True,
                     )
             step()
 
         outcomes = detect_files(inputs, out, Detectors(model, runtime, threads), told)
     failed = sum(outcome.detection is None for outcome in outcomes)
-    console.print(f"{len(outcomes) - failed} of {len(outcomes)} inputs done: {out / 'report.html'}")
+    console.print(
+        f"{len(outcomes) - failed} of {len(outcomes)} inputs done: {out / 'report.html'}", markup=False, soft_wrap=True
+    )
     if failed:
         raise typer.Exit(EXIT_MISTAKE if failed == len(outcomes) else EXIT_PARTLY_FAILED)

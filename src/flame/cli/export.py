@@ -39,6 +39,7 @@ def run(
     for found in agreements:
         console.print(
             f"{found.runtime}: within {found.max_difference:.1e} of torch on {found.tiles} tiles, "
-            f"masks equal ({found.plume_pixels} plume pixels)"
+            f"masks equal ({found.plume_pixels} plume pixels)",
+            soft_wrap=True,
         )
-    console.print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
+    console.print(f"{path}: {path.stat().st_size / 1e6:.1f} MB", markup=False, soft_wrap=True)

@@ -51,7 +51,7 @@ def run(
     title = f"{facts.name}, {facts.tile} x {facts.tile} pixels, {detector.runtime}, {report.machine['processor']}"
     plot_profile(out / "profile.png", title, report.latency_ms, series)
     console.print(_table(report))
-    console.print(f"{out / 'profile.json'}, {out / 'profile.png'}")
+    console.print(f"{out / 'profile.json'}, {out / 'profile.png'}", markup=False, soft_wrap=True)
 
 
 def _table(report: ProfileReport) -> Table:
