@@ -5,6 +5,7 @@ import pytest
 import torch
 from tiles import BANDS, SPECTRUM, toy_tile
 
+from flame.filters import LogMfSettings, fit_log_mf, log_mf
 from flame.models import BackgroundSettings, Flame, FlameSettings, ModelSettingsError, SpectralStatistics
 from flame.models.heads import PhysicsHeads, leaky_clamp, softplus_inverse
 
@@ -44,21 +45,35 @@ def test_has_the_published_number_of_parameters():
     assert sum(parameter.numel() for parameter in model().parameters()) == 775_433
 
 
-def test_proposition_a_constructed_heads_are_the_diagonal_log_matched_filter():
-    """eq:app_construction gives eq:app_reduction for any backbone and any tile."""
-    rng = np.random.default_rng(0)
-    variance = torch.from_numpy(rng.uniform(0.05, 0.5, 72).astype(np.float32))
-    mean = torch.from_numpy(rng.normal(-1, 0.5, 72).astype(np.float32))
-    spectrum = torch.from_numpy(SPECTRUM.astype(np.float32))
-    flame = model(FlameSettings(conditioning="none")).eval()
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_proposition_a_constructed_heads_are_the_diagonal_log_matched_filter(seed):
+    """eq:app_construction gives eq:app_reduction, the filter of `flame.filters`, for any backbone and any tile."""
+    radiance = batch(1, seed=seed)[0]
+    fitted = fit_log_mf(
+        radiance[0].numpy(), BANDS, np.ones((40, 40), bool), LogMfSettings(covariance="diagonal")
+    )  # fmt: skip
+    flame = model(FlameSettings(conditioning="none"), seed).eval()
     with torch.no_grad():
-        flame.heads.b_bg.copy_(mean)
-        flame.heads.b_sw.copy_(softplus_inverse(1 / variance))
-    radiance = batch(3, seed=1)[0]
-    z = flame.backbone(torch.randn(3, 14, 40, 40))
-    ours = flame.heads(radiance.log(), z, spectrum.expand(3, 72))
-    expected = torch.einsum("nbrc,b->nrc", radiance.log() - mean[:, None, None], spectrum / variance)
-    assert (ours - expected).abs().max() < 1e-5 * expected.abs().max()
+        flame.heads.b_bg.copy_(torch.from_numpy(fitted.mean_log))
+        flame.heads.b_sw.copy_(softplus_inverse(torch.from_numpy(1 / fitted.variance)))
+    for tile in (radiance, batch(1, seed=seed + 10)[0]):
+        z = flame.backbone(torch.randn(1, 14, 40, 40))
+        ours = flame.heads(tile.log(), z, flame.unit_spectrum[None])[0].detach().numpy()
+        expected = fitted.numerator(tile[0].log().flatten(1).numpy()).reshape(40, 40)
+        assert np.abs(ours - expected).max() < 1e-5 * np.abs(expected).max()
+
+
+def test_weights_beyond_the_softplus_range_stay_exact():
+    """Proposition A with a noise of 0.3 %: weights of 1e5."""
+    heads = PhysicsHeads("full", 2, torch.zeros(3)).double()
+    with torch.no_grad():
+        heads.b_sw.copy_(softplus_inverse(torch.tensor([1e5, 90.0, 1e-3], dtype=torch.float64)))
+    x = torch.ones(1, 3, 2, 2, dtype=torch.float64)
+    z = torch.zeros(1, 2, 2, 2, dtype=torch.float64, requires_grad=True)
+    score = heads(x, z, torch.eye(3, dtype=torch.float64)[:1])
+    torch.testing.assert_close(score, torch.full_like(score, 1e5))
+    score.sum().backward()
+    assert torch.isfinite(heads.w_sw.grad).all()
 
 
 @pytest.mark.parametrize("moved", ["w_bg", "w_sw"])
@@ -80,12 +95,10 @@ def test_the_untrained_plus_score_is_the_tiles_log_matched_filter_in_ppm_m():
     flame = model(PLUS).eval()
     radiance, rgb, valid = batch(2, size=64, seed=3)
     with torch.no_grad():
-        score = flame(radiance, rgb, valid).score_ppm_m.double().numpy()
-    for tile, found in zip(radiance.double().numpy(), score, strict=True):
-        log = np.log(tile).reshape(72, -1)
-        weighted = np.linalg.solve(np.cov(log) + 1e-6 * np.eye(72), SPECTRUM)
-        expected = 1e5 * weighted @ (log - log.mean(1, keepdims=True)) / (weighted @ SPECTRUM)
-        assert np.abs(found.ravel() - expected).max() < 0.02 * expected.std()
+        score = flame(radiance, rgb, valid).score_ppm_m.numpy()
+    for tile, found in zip(radiance.numpy(), score, strict=True):
+        expected = log_mf.score(tile, BANDS, np.ones((64, 64), bool))
+        assert np.abs(found - expected).max() < 0.03 * expected.std()
 
 
 def test_plus_score_recovers_the_enhancement():

@@ -39,13 +39,13 @@ class BackgroundSettings:
         passes: Estimates made; each after the first leaves out pixels that look like plume and weighs down pixels that
             are far from the background, such as dark ones, whose noise is many times larger.
         plume_sigma: Matched-filter response, in standard deviations, from which on a pixel is left out.
-        floor: Least variance of log-radiance in any direction; (0.1 %)^2 keeps a constant tile finite.
+        floor: Least variance of log-radiance in any direction; (0.03 %)^2 keeps a constant tile finite.
     """
 
     samples: int = 4096
     passes: int = 1
     plume_sigma: float = 3.0
-    floor: float = 1e-6
+    floor: float = 1e-7
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,10 +41,10 @@ class BackgroundFacts:
         floor: Least variance of log-radiance in any direction.
     """
 
-    samples: int = 16384
+    samples: int = 4096
     passes: int = 1
     plume_sigma: float = 3.0
-    floor: float = 1e-6
+    floor: float = 1e-7
 
 
 @dataclass(frozen=True)

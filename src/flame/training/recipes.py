@@ -88,10 +88,10 @@ FLAME_PLUS = replace(
 TINY = replace(
     FLAME_PLUS,
     name="tiny",
-    batch=BatchSettings(size=4, crop=64),
+    batch=BatchSettings(size=8, crop=64),
     loss=LossSettings(teacher_epochs=2.0),
-    optimizer=OptimizerSettings(warmup_steps=10, averaging=0.9),
-    epochs=5,
+    optimizer=OptimizerSettings(warmup_steps=5, averaging=0.9),
+    epochs=6,
 )
 
 RECIPES: dict[str, Recipe] = {entry.name: entry for entry in (PAPER, CPU, FLAME_PLUS, TINY)}

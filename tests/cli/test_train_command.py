@@ -1,0 +1,82 @@
+"""`flame train` and `flame evaluate` as a user runs them."""
+
+import json
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from flame.cli.app import app
+from flame.models.weights import load_model
+from flame.pipeline.datasets import SimulationPlan, simulate_dataset
+from flame.training.cache import TileCache
+
+torch.set_num_threads(1)
+SMALL = ["--set", "model.width=6", "--set", "model.modes=4", "--set", "batch.size=4", "--set", "epochs=2"]
+
+
+def flame(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    simulate_dataset(SimulationPlan(tiles=14, size=32, seed=1, test_share=0.3), folder, 1)
+    return folder
+
+
+def test_a_folder_of_tiles_becomes_a_judged_model(data, tmp_path):
+    run, out = tmp_path / "run", tmp_path / "out"
+    trained = flame("train", "--data", data, "--out", run, "--recipe", "tiny", "--seed", 5, *SMALL, "--threads", 1)
+    assert trained.exit_code == 0, trained.output
+    assert "epoch   2/2" in trained.output
+    stored = load_model(run)
+    assert stored.provenance["seed"] == 5
+    assert stored.model.settings.width == 6
+    assert {path.name for path in run.iterdir()} >= {
+        "model.safetensors",
+        "checkpoint.safetensors",
+        "log.csv",
+        "curves.png",
+    }
+    # Nothing of the test split was looked at.
+    assert not (data / ".flame" / "test.cache").exists()
+    again = flame("train", "--data", data, "--out", run, "--recipe", "tiny", "--seed", 5, *SMALL, "--resume")
+    assert again.exit_code == 0, again.output
+    judged = flame("evaluate", "--model", run, "--data", data, "--out", out, "--threads", 1)
+    assert judged.exit_code == 0, judged.output
+    figures = json.loads((out / "metrics.json").read_text())
+    assert figures["tiles"] == len(TileCache(data / ".flame" / "test.cache"))
+    assert figures["about"]["split"] == "test"
+
+
+def test_two_folders_are_trained_on_together_and_a_third_validates(data, tmp_path):
+    run = tmp_path / "run"
+    options = ["--data", data, "--data", data, "--validation", data, "--out", run, "--recipe", "tiny", *SMALL]
+    done = flame("train", *options, "--set", "epochs=1")
+    assert done.exit_code == 0, done.output
+    tiles = len(TileCache(data / ".flame" / "train.cache"))
+    assert f"and {tiles} validation tiles" in done.output
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--recipe", "best"], "no recipe 'best'"),
+        (["--set", "epoch=3"], "no setting 'epoch'"),
+        (["--set", "model.conditioning=none"], "a whitened score"),
+    ],
+)
+def test_mistakes_are_named(data, tmp_path, options, message):
+    result = flame("train", "--data", data, "--out", tmp_path, "--recipe", "tiny", *options)
+    assert result.exit_code == 1
+    assert message in str(result.exception)
+
+
+def test_a_run_folder_is_not_overwritten_and_a_missing_model_is_named(data, tmp_path):
+    (tmp_path / "checkpoint.safetensors").write_bytes(b"x")
+    result = flame("train", "--data", data, "--out", tmp_path, "--recipe", "tiny", *SMALL)
+    assert "--resume" in str(result.exception)
+    missing = flame("evaluate", "--model", tmp_path / "nothing", "--data", data, "--out", tmp_path)
+    assert "no such model" in str(missing.exception)
