@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 __all__ = ["DftMatrices", "SpectralConv2d", "dft_matrices"]
 
@@ -72,6 +74,44 @@ def dft_matrices(
     return DftMatrices(*tensors)
 
 
+def _to_modes(field: Tensor, cols: Tensor, rows: Tensor) -> Tensor:
+    """(batch, channel, row, col) to (mode, batch, part and channel), modes ordered (column, row frequency)."""
+    batch, channels, height, width = (int(n) for n in field.shape)  # constants in an exported graph
+    m = cols.shape[1] // 2
+    columns = (field.reshape(-1, width) @ cols).reshape(-1, height, 2 * m).transpose(1, 2)
+    spectrum = columns.reshape(-1, 2 * height) @ rows
+    return spectrum.reshape(batch, channels, 2 * m * m, 2).permute(2, 0, 3, 1).reshape(2 * m * m, batch, 2 * channels)
+
+
+def _to_columns(modes: Tensor, rows_back: Tensor) -> Tensor:
+    """(mode, batch, part and channel) to (batch channel row, column frequency and part)."""
+    count, batch, double = (int(n) for n in modes.shape)
+    m, height = rows_back.shape[0] // 4, rows_back.shape[1] // 2
+    spectrum = modes.reshape(count, batch, 2, double // 2).permute(1, 3, 0, 2).reshape(-1, 4 * m)
+    return (spectrum @ rows_back).reshape(-1, 2 * m, height).transpose(1, 2).reshape(-1, 2 * m)
+
+
+class _SpectralProduct(torch.autograd.Function):
+    """Transform, channel mixing and inverse, added to another field; keeps nothing but the few modes."""
+
+    @staticmethod
+    def forward(ctx: Any, field: Tensor, mixing: Tensor, onto: Tensor, dft: DftMatrices) -> Tensor:
+        modes = _to_modes(field, dft.cols, dft.rows)
+        columns = _to_columns(torch.bmm(modes, mixing), dft.rows_back)
+        ctx.save_for_backward(modes, mixing)
+        ctx.dft = dft
+        return torch.addmm(onto.reshape(-1, onto.shape[-1]), columns, dft.cols_back).view(field.shape)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        modes, mixing = ctx.saved_tensors
+        dft = ctx.dft
+        pulled = _to_modes(grad, dft.cols_back.T, dft.rows_back.T)
+        columns = _to_columns(torch.bmm(pulled, mixing.mT), dft.rows.T)
+        return (columns @ dft.cols.T).view(grad.shape), torch.bmm(modes.mT, pulled), grad, None
+
+
 class SpectralConv2d(nn.Module):
     """Multiplies the `2m x m` lowest frequencies of each channel by a learned complex channel mixing.
 
@@ -96,21 +136,15 @@ class SpectralConv2d(nn.Module):
     def forward(
         self, field: Float[Tensor, "batch channel row col"], onto: Float[Tensor, "batch channel row col"] | None = None
     ) -> Float[Tensor, "batch channel row col"]:
-        """The convolved field; onto to `onto`, the block's other branch, if given, which is then overwritten."""
+        """The convolved field, added to `onto`, the block's other branch, if given."""
         with torch.autocast(field.device.type, enabled=False):
-            return self._convolve(field.float() if field.dtype != torch.float64 else field, onto)
-
-    def _convolve(self, field: Tensor, onto: Tensor | None) -> Tensor:
-        batch, channels, height, width = (int(n) for n in field.shape)  # constants in an exported graph
-        m = self.modes
-        dft = dft_matrices(height, width, m, field.device, field.dtype)
-        # (batch channel row, col) -> (batch channel, col frequency and part, row)
-        columns = (field.reshape(-1, width) @ dft.cols).reshape(-1, height, 2 * m).transpose(1, 2)
-        spectrum = columns.reshape(-1, 2 * height) @ dft.rows
-        modes = spectrum.reshape(batch, channels, 2 * m * m, 2).permute(2, 0, 3, 1).reshape(2 * m * m, batch, -1)
-        mixed = torch.bmm(modes, self._mixing().to(field.dtype))
-        mixed = mixed.reshape(2 * m * m, batch, 2, channels).permute(1, 3, 0, 2).reshape(-1, 4 * m)
-        columns = (mixed @ dft.rows_back).reshape(-1, 2 * m, height).transpose(1, 2).reshape(-1, 2 * m)
-        if onto is None:
-            return (columns @ dft.cols_back).reshape(field.shape)
-        return onto.contiguous().to(field.dtype).view(-1, width).addmm_(columns, dft.cols_back).view(field.shape)
+            field = field if field.dtype == torch.float64 else field.float()
+            height, width = (int(n) for n in field.shape[-2:])
+            dft = dft_matrices(height, width, self.modes, field.device, field.dtype)
+            mixing = self._mixing().to(field.dtype)
+            onto = torch.zeros_like(field) if onto is None else onto.to(field.dtype)
+            if torch.onnx.is_in_onnx_export():
+                modes = torch.bmm(_to_modes(field, dft.cols, dft.rows), mixing)
+                return onto + (_to_columns(modes, dft.rows_back) @ dft.cols_back).reshape(field.shape)
+            summed: Tensor = _SpectralProduct.apply(field, mixing, onto, dft)  # type: ignore[no-untyped-call]
+            return summed
