@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from flame.bench.baselines import run_limit
+from flame.files import write_json, write_whole
 from flame.models.weights import load_model
 from flame.pipeline.datasets import read_plan
 from flame.training.data import open_split, training_and_validation
@@ -52,13 +53,6 @@ VARIANTS: dict[str, Variant] = {
 }
 
 
-def _write(path: Path, content: object) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    partial.replace(path)
-
-
 def _classical(data: Mapping[str, Path], out: Path, workers: int | None, tell: Callable[[str], None]) -> None:
     for name, root in data.items():
         file = out / f"limit_{name}.json"
@@ -94,7 +88,7 @@ def _train_and_judge(
     model = load_model(folder).model
     for name in missing:
         metrics = evaluate_model(model, open_split(data[name], "test", workers), batch=1)
-        _write(folder / f"metrics_{name}.json", {"variant": key, "seed": seed, **metrics.to_dict()})
+        write_json(folder / f"metrics_{name}.json", {"variant": key, "seed": seed, **metrics.to_dict()})
         tell(f"  {name}: F1 {metrics.f1:.3f}, pixel FPR {1e4 * metrics.pixel_fpr:.1f}e-4")
 
 
@@ -152,9 +146,9 @@ def accuracy_table(out: Path, sets: tuple[str, ...]) -> str:
         }
         for title, by_set in rows.items()
     }
-    _write(out / "accuracy.json", summary)
+    write_json(out / "accuracy.json", summary)
     text = _markdown(summary, sets)
-    (out / "accuracy.md").write_text(text, encoding="utf-8")
+    write_whole(out / "accuracy.md", text)
     return text
 
 

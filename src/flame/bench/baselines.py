@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from rich.table import Table
 
 from flame.bench.limit import LimitTable, limit_scores
 from flame.detection import DecisionRule, Evaluation, PixelCounts, plume_mask
+from flame.files import write_json
 from flame.filters import FILTERS, filter_named
 from flame.pipeline.datasets import SimulationPlan, map_tiles
 
@@ -113,10 +113,7 @@ def run_limit(
             "published_starcop": PUBLISHED[name],
         }
     if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        partial = out.with_name(f".{out.name}.partial")
-        partial.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-        partial.replace(out)
+        write_json(out, report)
     return report
 
 

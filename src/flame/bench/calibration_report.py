@@ -8,6 +8,7 @@ import numpy as np
 from rich.table import Table
 
 from flame.bench.calibration import Comparison
+from flame.files import whole_file
 
 __all__ = ["comparison_table", "plot_comparison"]
 
@@ -58,8 +59,7 @@ def plot_comparison(comparison: Comparison, out: Path | str) -> Path:
     right.hist(ours.tile_noise_ppm_m, bins=30, color="C1")
     right.axvline(theirs.noise_ppm_m, color="C0")
     right.set(xlabel="matched-filter noise of a tile (ppm m)", ylabel="tiles")
-    out = Path(out)
-    partial = out.with_name(f".{out.name}.partial")
-    figure.savefig(partial, format="png", dpi=130)
-    partial.replace(out)
-    return out
+    path = Path(out)
+    with whole_file(path) as partial:
+        figure.savefig(partial, format="png", dpi=130)
+    return path

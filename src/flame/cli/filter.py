@@ -11,6 +11,7 @@ from jaxtyping import Float32
 from rich.console import Console
 
 from flame.errors import FlameError
+from flame.files import whole_file
 from flame.filters import FILTERS, Filter, LinearSettings, Mag1cSettings, filter_named
 from flame.filters.target import TargetRule
 
@@ -49,10 +50,8 @@ def _plot(path: Path, scene: Scene, score: Float32[np.ndarray, "row col"], metho
     )
     right.set_title(method.title)
     figure.colorbar(image, ax=right, label=method.unit, fraction=0.046)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial.png")
-    FigureCanvasAgg(figure).print_figure(partial, dpi=120)
-    partial.replace(path)
+    with whole_file(path) as partial:
+        FigureCanvasAgg(figure).print_figure(partial, dpi=120, format="png")
 
 
 def run(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flame.files import write_json
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -24,7 +26,6 @@ def run(
     sysfs_root: Annotated[Path, typer.Option(help="Root below which sensors are looked for.")] = Path("/"),
 ) -> None:
     """Measure a model here: 50 warm-ups, 200 passes over five tiles, sensors every 100 ms (sec:edge_hardware)."""
-    import json
 
     from rich.console import Console
 
@@ -43,10 +44,7 @@ def run(
     settings = ProfileSettings(warm_up, repetitions)
     with counting(console, "detections", warm_up + repetitions * tiles) as step:
         report = profile(detector, scenes, find_sensors(sysfs_root), settings, step)
-    out.mkdir(parents=True, exist_ok=True)
-    partial = out / "profile.json.partial"
-    partial.write_text(json.dumps(report.to_dict(), indent=1, allow_nan=False) + "\n")
-    partial.replace(out / "profile.json")
+    write_json(out / "profile.json", report.to_dict())
     series = {name: (s.unit, s.times_s, s.values) for name, s in report.sensors.items()}
     title = f"{facts.name}, {facts.tile} x {facts.tile} pixels, {detector.runtime}, {report.machine['processor']}"
     plot_profile(out / "profile.png", title, report.latency_ms, series)

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from flame.errors import FlameError
+from flame.files import write_json
 from flame.physics import SENSORS
 
 if TYPE_CHECKING:
@@ -86,7 +87,6 @@ def _check(
     workers: int | None,
     console: Console,
 ) -> None:
-    import json as json_format
 
     from flame.bench.calibration import compare, measure_folder, measure_simulation, published_starcop
     from flame.bench.calibration_report import comparison_table, plot_comparison
@@ -97,9 +97,7 @@ def _check(
     comparison = compare(simulated, published_starcop() if reference is None else measure_folder(reference))
     console.print(comparison_table(comparison))
     if json is not None:
-        partial = json.with_name(f".{json.name}.partial")
-        partial.write_text(json_format.dumps(comparison.to_json(), indent=1) + "\n", encoding="utf-8")
-        partial.replace(json)
+        write_json(json, comparison.to_json())
     if plot is not None:
         plot_comparison(comparison, plot)
 

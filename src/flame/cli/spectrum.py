@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from flame.errors import FlameError
+from flame.files import whole_file
 from flame.physics import SENSORS, BandSet, methane_table, sensor, unit_absorption
 
 _ROWS_SHOWN = 24
@@ -60,10 +61,9 @@ def run(
     console.print(f"({shown} shown) strongest: {spectrum[strongest]:.3f} at {bands.centres_nm[strongest]:.1f} nm")
     if csv is not None:
         columns = np.column_stack([bands.centres_nm, bands.fwhm_nm, spectrum])
-        partial = csv.with_name(csv.name + ".part")
-        np.savetxt(partial, columns, fmt=("%.4f", "%.4f", "%.8f"), delimiter=",", comments="",
-                   header="centre_nm,fwhm_nm,unit_absorption_per_1e5_ppm_m")  # fmt: skip
-        partial.replace(csv)
+        header = "centre_nm,fwhm_nm,unit_absorption_per_1e5_ppm_m"
+        with whole_file(csv) as partial:
+            np.savetxt(partial, columns, ("%.4f", "%.4f", "%.8f"), delimiter=",", comments="", header=header)
         console.print(f"wrote {csv}")
     if plot is not None:
         from flame.products.spectrum_figure import plot_absorption

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from flame.files import whole_file
 from flame.io.errors import ReaderError
 from flame.io.names import SAFE_NAME, acquisition_time, flight_line, is_safe_name
 from flame.tile import LabelledTile
@@ -149,8 +150,7 @@ def write_index(root: Path | str, split: str, records: Iterable[TileRecord]) -> 
     for record in records:
         if not is_safe_name(record.name):
             raise ReaderError(path, f"'{record.name}' is not safe as a folder name", f"use {SAFE_NAME}")
-    partial = path.with_name(f".{path.name}.partial")
-    with partial.open("w", newline="", encoding="utf-8") as text:
+    with whole_file(path) as partial, partial.open("w", newline="", encoding="utf-8") as text:
         writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
         writer.writeheader()
         for record in records:
@@ -172,5 +172,4 @@ def write_index(root: Path | str, split: str, records: Iterable[TileRecord]) -> 
                     "has_plume": record.has_plume,
                 }
             )
-    partial.replace(path)
     return path

@@ -14,6 +14,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from flame.errors import FlameError
+from flame.files import write_whole
 from flame.models.flame import Flame
 from flame.models.settings import FlameSettings
 from flame.physics import BandSet, unit_absorption
@@ -51,9 +52,7 @@ def save_model(
         "fwhm_nm": json.dumps(bands.fwhm_nm.tolist()),
         "provenance": json.dumps(dict(provenance)),
     }
-    partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(save({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, header))
-    partial.replace(path)
+    write_whole(path, save({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, header))
 
 
 def load_model(path: Path) -> StoredModel:

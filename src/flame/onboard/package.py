@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from flame.files import write_whole
 from flame.onboard.manifest import Manifest, ModelError
 from flame.physics import BandMismatchError, BandSet
 
@@ -137,9 +138,6 @@ def write_package(onnx: bytes, manifest: Manifest, path: Path) -> Path:
     """
     path = path.with_suffix(".onnx")
     ModelPackage(manifest, onnx, str(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
     for target, content in ((path, onnx), (path.with_suffix(".json"), manifest.to_json().encode())):
-        partial = target.with_name(target.name + ".partial")
-        partial.write_bytes(content)
-        partial.replace(target)
+        write_whole(target, content)
     return path

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from flame import __version__
 from flame.errors import FlameError
+from flame.files import write_json
 from flame.io import read_scene, starcop
 from flame.scene import Scene
 from flame.simulate import (
@@ -113,9 +114,7 @@ def _write_plan(plan: SimulationPlan, folder: Path) -> None:
     path = folder / PLAN_FILE
     if path.is_file() and read_plan(folder) != plan:
         raise FlameError(f"{folder} holds another simulation (see {PLAN_FILE}); choose an empty folder")
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps({**asdict(plan), "flame_version": __version__}, indent=1) + "\n", encoding="utf-8")
-    partial.replace(path)
+    write_json(path, {**asdict(plan), "flame_version": __version__})
 
 
 @contextmanager

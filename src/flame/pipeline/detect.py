@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from jaxtyping import Bool
 
 from flame import __version__
 from flame.errors import FlameError
+from flame.files import write_json, write_whole
 from flame.io import read_scene
 from flame.onboard import Detection, Detector, Quality, choose_model
 from flame.onboard.downlink import DataReduction, data_reduction, encode_plume
@@ -157,9 +157,7 @@ def write_products(
     title = f"{source}: {count} plume{'' if count == 1 else 's'}"
     picture = folder / "quicklook.png"
     plot_quicklook(picture, scene, detection.score_ppm_m, detection.mask, detection.plumes, title, truth)
-    partial = folder / "detection.json.partial"
-    partial.write_text(json.dumps(facts, indent=1, allow_nan=False) + "\n")
-    partial.replace(folder / "detection.json")
+    write_json(folder / "detection.json", facts)
     ordered = sorted(detection.plumes, key=lambda plume: -plume.integrated_ppm_m_px)
     rows = [plume_properties(plume, number, scene.geo) for number, plume in enumerate(ordered, start=1)]
     shown = [{name: row[name] for name in _TABLE if name in row} for row in rows]
@@ -176,9 +174,7 @@ def write_downlink(path: Path, detection: Detection, bands: int, scene: int = 0)
         scene: Number of the scene in the packets.
     """
     packets = [encode_plume(plume, scene, number) for number, plume in enumerate(detection.plumes)]
-    partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(b"".join(packets))
-    partial.replace(path)
+    write_whole(path, b"".join(packets))
     return data_reduction(detection.mask, packets, bands)
 
 

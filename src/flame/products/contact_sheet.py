@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from flame.errors import FlameError
+from flame.files import whole_file
 from flame.filters import mag1c
 from flame.tile import LabelledTile
 
@@ -69,8 +70,7 @@ def contact_sheet(tiles: Sequence[LabelledTile], out: Path | str, peak_ppm_m: fl
             axis.set_title(title if row == 0 else "", fontsize=8)
         rate = f"{tile.emission_kg_h:.0f} kg/h" if tile.emission_kg_h else "no plume"
         axes[row, left].text(2, 10, rate, color="white", fontsize=6)
-    out = Path(out)
-    partial = out.with_name(f".{out.name}.partial")
-    figure.savefig(partial, format="png", dpi=130)
-    partial.replace(out)
-    return out
+    path = Path(out)
+    with whole_file(path) as partial:
+        figure.savefig(partial, format="png", dpi=130)
+    return path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from jaxtyping import Int
 
 from flame.detection import PixelPolygon, Plume
+from flame.files import write_json
 from flame.physics import kg_per_m2_from_ppm_m
 from flame.products.geolocate import longitude_latitude, pixel_area_m2
 from flame.scene import GeoGrid
@@ -100,7 +100,4 @@ def write_geojson(
     """
     ordered = sorted(plumes, key=lambda plume: -plume.integrated_ppm_m_px)
     features = [plume_feature(plume, number, geo, extra) for number, plume in enumerate(ordered, start=1)]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps({"type": "FeatureCollection", "features": features}, allow_nan=False) + "\n")
-    partial.replace(path)
+    write_json(path, {"type": "FeatureCollection", "features": features})

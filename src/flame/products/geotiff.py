@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, Shaped
 
+from flame.files import whole_file
 from flame.products.geolocate import MapGrid
 
 __all__ = ["write_cog"]
@@ -44,9 +45,7 @@ def write_cog(
     profile |= {"dtype": mapped.dtype, "nodata": nodata}
     if grid.crs is not None:
         profile |= {"crs": grid.crs, "transform": Affine(*grid.affine)}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial.tif")
-    with rasterio.MemoryFile() as memory, warnings.catch_warnings():
+    with whole_file(path) as partial, rasterio.MemoryFile() as memory, warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)  # a scene without position is no mistake
         with memory.open(**profile) as target:
             target.write(mapped, 1)
@@ -56,4 +55,3 @@ def write_cog(
         predictor = "standard" if mapped.dtype == np.uint8 else "floating_point"
         options = {"compress": "deflate", "predictor": predictor, "overview_resampling": resampling}
         copy(memory.name, partial, driver="COG", **options)
-    partial.replace(path)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from flame.files import whole_file
+
 __all__ = ["plot_profile"]
 
 
@@ -51,7 +53,5 @@ def plot_profile(
         axes.set(xlabel="time since the first timed detection (s)", ylabel=label)
         axes.legend(fontsize=8, ncols=3)
     figure.suptitle(title, fontsize=11)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial.png")
-    FigureCanvasAgg(figure).print_figure(partial, dpi=dpi)
-    partial.replace(path)
+    with whole_file(path) as partial:
+        FigureCanvasAgg(figure).print_figure(partial, dpi=dpi, format="png")

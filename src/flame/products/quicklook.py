@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32, Int
 
 from flame.detection import Plume, outline
+from flame.files import whole_file
 from flame.products.geolocate import pixel_area_m2
 from flame.scene import Scene
 
@@ -84,10 +85,8 @@ def plot_quicklook(
     left.set_ylabel("row", fontsize=9)
     _scale_bar(left, scene)
     figure.suptitle(title, fontsize=12)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial.png")
-    FigureCanvasAgg(figure).print_figure(partial, dpi=dpi)
-    partial.replace(path)
+    with whole_file(path) as partial:
+        FigureCanvasAgg(figure).print_figure(partial, dpi=dpi, format="png")
 
 
 def _upper(score: Float[np.ndarray, "row col"], mask: Bool[np.ndarray, "row col"], valid: np.ndarray) -> float:

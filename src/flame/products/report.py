@@ -10,6 +10,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from flame.files import write_whole
+
 __all__ = ["ReportSection", "write_report"]
 
 _PAGE = Template("""<!doctype html>
@@ -77,7 +79,4 @@ def write_report(path: Path, title: str, summary: str, sections: Sequence[Report
         sections="\n".join(section.html() for section in sections),
         footer=escape(footer),
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(page, encoding="utf-8")
-    partial.replace(path)
+    write_whole(path, page)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
+from flame.files import whole_file
 from flame.physics import METHANE_WINDOW_NM, BandSet, methane_table
 
 __all__ = ["MULTISPECTRAL_BANDS_NM", "plot_absorption"]
@@ -75,6 +76,5 @@ def plot_absorption(
     bottom.set_ylabel("unit absorption s\n(per 100,000 ppm m)")
     bottom.set_xlabel("wavelength (nm)")
     bottom.set_xlim(low_nm, high_nm)
-    partial = out.with_name(out.name + ".part")
-    figure.savefig(partial, dpi=dpi, format="png")
-    partial.replace(out)
+    with whole_file(out) as partial:
+        figure.savefig(partial, dpi=dpi, format="png")

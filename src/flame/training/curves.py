@@ -8,6 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from flame.files import write_whole
+
 __all__ = ["write_curves"]
 
 
@@ -19,15 +21,9 @@ def write_curves(folder: Path, history: Sequence[Mapping[str, float]]) -> None:
     writer = csv.DictWriter(text, fieldnames=list(history[0]))
     writer.writeheader()
     writer.writerows(history)
-    _replace(folder / "log.csv", text.getvalue().encode())
-    _replace(folder / "curves.png", _figure(history))
+    write_whole(folder / "log.csv", text.getvalue())
+    write_whole(folder / "curves.png", _figure(history))
     _tensorboard(folder / "tensorboard", history[-1])
-
-
-def _replace(path: Path, content: bytes) -> None:
-    partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(content)
-    partial.replace(path)
 
 
 def _figure(history: Sequence[Mapping[str, float]]) -> bytes:

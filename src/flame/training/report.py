@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 
 from flame.detection import Metrics, PixelCounts
+from flame.files import write_whole
 
 __all__ = ["markdown_table", "write_report"]
 
@@ -27,9 +28,7 @@ def write_report(folder: Path, metrics: Metrics, facts: dict[str, object]) -> No
         ("metrics.md", markdown_table(metrics).encode()),
         ("by_plume_size.png", _figure(metrics)),
     ):
-        partial = folder / f".{name}.partial"
-        partial.write_bytes(content)
-        partial.replace(folder / name)
+        write_whole(folder / name, content)
 
 
 def _number(value: float, form: str = ".3f") -> str:
