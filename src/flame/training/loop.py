@@ -14,9 +14,10 @@ from torch import Tensor
 
 from flame.errors import FlameError
 from flame.models import Flame
-from flame.models.weights import save_model
+from flame.models.weights import load_model, save_model
 from flame.physics import BandMismatchError, unit_absorption
 from flame.training.batches import TileSequence, TrainingBatch, epoch_batches, prefetched
+from flame.training.calibrate import calibrate
 from flame.training.checkpoints import Progress, load_checkpoint, save_checkpoint
 from flame.training.curves import write_curves
 from flame.training.distributed import World, join, share_batch_norm, sum_gradients
@@ -118,7 +119,18 @@ class Trainer:
         """Trains to the last epoch and gives the course of the run."""
         while self.progress.epoch < self.recipe.epochs:
             self._epoch()
+        if self.recipe.calibrate and self.world.rank == 0:
+            self._calibrate()
         return self.progress
+
+    def _calibrate(self) -> None:
+        """Shifts the kept model's logit once; a run resumed after its end finds it done."""
+        stored = load_model(self.folder)
+        if "logit_shift" in stored.provenance:
+            return
+        shift = calibrate(stored.model.to(self.device), self.validation, self.device)
+        provenance = {**stored.provenance, "logit_shift": shift}
+        save_model(self.folder / MODEL, self.recipe.model, stored.model.state_dict(), self.training.bands, provenance)
 
     def _epoch(self) -> None:
         settings, progress = self.recipe.batch, self.progress

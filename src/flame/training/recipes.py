@@ -49,6 +49,7 @@ class Recipe:
         batch: How batches are drawn.
         optimizer: Optimiser and schedule.
         epochs: Passes over the training tiles.
+        calibrate: Whether the kept model's logit is shifted to where 0.5 is the best threshold on the validation tiles.
         checkpoint_minutes: Longest time between two checkpoints.
     """
 
@@ -58,6 +59,7 @@ class Recipe:
     batch: BatchSettings = field(default_factory=BatchSettings)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     epochs: int = 50
+    calibrate: bool = False
     checkpoint_minutes: float = 5.0
 
     def to_json(self) -> str:
@@ -82,7 +84,9 @@ FLAME_PLUS = replace(
     CPU,
     name="flame-plus",
     model=PLUS_MODEL,
+    loss=LossSettings(teacher="truth", teacher_epochs=24.0),
     optimizer=OptimizerSettings(warmup_steps=50, averaging=0.99),
+    calibrate=True,
 )
 
 TINY = replace(
