@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from filters.simulated_tile import simulated_tile
 from flame.filters import FILTERS, LogMfSettings
 
-few = settings(max_examples=8, deadline=None)
+few = settings(max_examples=6, deadline=None)
 TILE = simulated_tile(seed=5, size=48)
 
 

@@ -12,9 +12,16 @@ from flame.physics import unit_absorption
 
 
 @pytest.fixture(autouse=True)
-def _cholesky(monkeypatch):
-    """mag1c calls `torch.cholesky`, which torch has deprecated and will remove; `torch.linalg.cholesky` is the same."""
+def _torch_as_mag1c_needs_it(monkeypatch):
+    """mag1c calls `torch.cholesky`, which torch has deprecated and will remove; `torch.linalg.cholesky` is the same.
+
+    One thread, because several test processes with several threads each keep waiting for one another.
+    """
     monkeypatch.setattr(torch, "cholesky", lambda a, upper=False: torch.linalg.cholesky(a), raising=False)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def peer(tile: SimulatedTile, columns: slice = slice(None), valid: np.ndarray | None = None, alpha: float = 0.0):

@@ -26,7 +26,7 @@ PIXELS_PER_BAND = 5
 or more (Reed, Mallett and Brennan 1974), so it is shrunk."""
 
 _FLOAT64_PIXELS = 1024
-_PRODUCTS_ON_ONE_THREAD = 420_000
+_PRODUCTS_ON_ONE_THREAD = 380_000
 """Above this BLAS wakes a second thread, which gains nothing on products so thin and loses much where it must wait."""
 
 

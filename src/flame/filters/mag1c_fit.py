@@ -76,14 +76,6 @@ class _State:
     weight: Spectrum
     normaliser: float
 
-    def response(
-        self, spectra: Float32[np.ndarray, "band pixel"], centre: Float32[np.ndarray, " band"] | float = 0.0
-    ) -> Float32[np.ndarray, " pixel"]:
-        """`(x - mean)^T C^-1 t` of spectra from which `centre` was taken."""
-        response = self.weight.astype(np.float32) @ spectra
-        response -= np.float32((self.mean - centre) @ self.weight)
-        return np.asarray(response)
-
 
 @dataclass(frozen=True, eq=False)
 class _Active:
@@ -91,40 +83,48 @@ class _Active:
 
     Attributes:
         where: Where they stand in the image.
-        pixels: Their spectra less the centre.
+        pixels: Their spectra less `centre`.
         signal: Their a.
-        products: Sum of their spectra, each times its a.
+        centre: What was taken from the spectra.
+        products: Sum of these spectra, each times its a.
     """
 
     where: Int[np.ndarray, " pixel"]
     pixels: Pixels
     signal: Float32[np.ndarray, " pixel"]
+    centre: Spectrum
     products: Spectrum
 
-    @staticmethod
-    def of(
-        where: Int[np.ndarray, " pixel"],
-        spectra: Float32[np.ndarray, "band pixel"],
-        signal: Float32[np.ndarray, " pixel"],
-        products: Spectrum,
-    ) -> _Active:
-        pixels = Pixels(spectra, np.ones(where.size, dtype=np.bool_), (1, where.size))
-        return _Active(where, pixels, signal, products)
-
-    def stepped(self, state: _State, centre: Float32[np.ndarray, " band"]) -> _Active:
-        """The next iteration; pixels that fell to zero are let go once they are many."""
-        signal = np.empty_like(self.signal)
+    def stepped(self, state: _State, first: bool = False) -> _Active:
+        """The same pixels one iteration on; the first has no sparsity yet."""
+        signal = np.zeros_like(self.signal)
+        weight, offset = state.weight.astype(np.float32), np.float32((state.mean - self.centre) @ state.weight)
 
         def step(block: Block) -> Float32[np.ndarray, " band"]:
-            response = state.response(block.spectra, centre)
-            signal[block.where] = new = reweight(response, self.signal[block.where], state.normaliser)
+            response = weight @ block.spectra
+            response -= offset
+            if first:
+                new = np.maximum(response / np.float32(state.normaliser), 0.0)
+            else:
+                new = reweight(response, self.signal[block.where], state.normaliser)
+            signal[block.where] = new
             return np.asarray(block.spectra @ new)
 
-        products = sum(self.pixels.map(step), np.zeros(self.products.size))
-        left = np.flatnonzero(signal)
-        if left.size > _WORTH_KEEPING * signal.size:
-            return _Active(self.where, self.pixels, signal, products)
-        return _Active.of(self.where[left], np.take(self.pixels.spectra, left, axis=1), signal[left], products)
+        products = sum(self.pixels.map(step), np.zeros(self.centre.size))
+        return _Active(self.where, self.pixels, signal, self.centre, products)
+
+    def thinned(self, centre: Spectrum) -> _Active:
+        """Without the pixels at zero, once they are many; what is kept is kept less the new centre."""
+        left = np.flatnonzero(self.signal)
+        if left.size > _WORTH_KEEPING * self.signal.size:
+            return self
+        signal, spectra, products = self.signal[left], np.take(self.pixels.spectra, left, axis=1), self.products
+        if centre is not self.centre:
+            shift = centre - self.centre
+            spectra -= shift.astype(np.float32)[:, None]
+            products = products - shift * float(signal.sum(dtype=np.float64))
+        pixels = Pixels(spectra, np.ones(left.size, dtype=np.bool_), (1, left.size))
+        return _Active(self.where[left], pixels, signal, centre, products)
 
 
 class _Backgrounds:
@@ -133,8 +133,6 @@ class _Backgrounds:
     def __init__(self, first: Background, unit_spectrum: Spectrum, count: int) -> None:
         self._first, self._unit_spectrum, self._count = first, unit_spectrum, count
         self._whitening = first.whitening()
-        self.centre = first.mean.astype(np.float32)
-        self._rounding = first.mean - self.centre
 
     def opening(self) -> _State:
         """The background before anything is known of methane."""
@@ -146,18 +144,17 @@ class _Backgrounds:
             raise FilterError("methane leaves no trace in these bands; give bands between 2122 and 2488 nm")
         return _State(self._first.mean, target, weight, normaliser)
 
-    def without(self, last: Spectrum, signal: Float32[np.ndarray, " pixel"], products: Spectrum) -> _State:
+    def without(self, active: _Active, last: Spectrum) -> _State:
         """The background with `a t^T` removed from the data.
 
         Args:
-            last: The target t that the signal was found with.
-            signal: a of all pixels that have any.
-            products: Sum of `a (x - centre)`.
+            active: All pixels that have an a.
+            last: The target t that they were found with.
         """
-        exact = signal.astype(np.float64)
+        exact = active.signal.astype(np.float64)
         mean_signal = float(exact.sum()) / self._count
         variance = float(np.einsum("i,i->", exact, exact)) / self._count - mean_signal**2
-        coupling = products / self._count - self._rounding * mean_signal
+        coupling = active.products / self._count - (self._first.mean - active.centre) * mean_signal
         mean = self._first.mean - mean_signal * last
         target = self._whitening.seen(mean * self._unit_spectrum)
         weight = self._solve(target, last, coupling, variance)
@@ -189,36 +186,14 @@ def fit(usable: Usable, unit_spectrum: Spectrum, iterations: int, shrinkage: flo
         shrinkage: As in `BackgroundSettings`.
     """
     pixels = usable.pixels
-    backgrounds = _Backgrounds(usable.background(shrinkage), unit_spectrum, pixels.count)
-    centre = backgrounds.centre
+    background = usable.background(shrinkage)
+    backgrounds = _Backgrounds(background, unit_spectrum, pixels.count)
+    centre = background.mean.astype(np.float32).astype(np.float64)
+    signal, nothing = np.zeros(pixels.usable.size, dtype=np.float32), np.zeros_like(centre)
     state = backgrounds.opening()
-    signal = np.zeros(pixels.usable.size, dtype=np.float32)
-
-    def open_block(block: Block) -> Spectrum:
-        found = np.maximum(state.response(block.spectra) / np.float32(state.normaliser), 0.0)
-        signal[block.where] = found
-        return np.asarray(block.spectra @ found - centre * found.sum(dtype=np.float64))
-
-    def first_step(block: Block) -> _Active:
-        found = reweight(state.response(block.spectra), signal[block.where], state.normaliser)
-        left = np.flatnonzero(found)
-        spectra = np.take(block.spectra, left, axis=1)
-        spectra -= centre[:, None]
-        return _Active.of(block.places(left), spectra, found[left], (spectra @ found[left]).astype(np.float64))
-
-    products = sum(pixels.map(open_block), np.zeros(centre.size))
-    if iterations:
-        state = backgrounds.without(state.target, signal, products)
-        parts = pixels.map(first_step)
-        active = _Active.of(
-            np.concatenate([part.where for part in parts]),
-            np.concatenate([part.pixels.spectra for part in parts], axis=1),
-            np.concatenate([part.signal for part in parts]),
-            sum((part.products for part in parts), np.zeros(centre.size)),
-        )
-        for _ in range(iterations - 1):
-            state = backgrounds.without(state.target, active.signal, active.products)
-            active = active.stepped(state, centre)
-        signal[:] = 0.0
-        signal[active.where] = active.signal
+    active = _Active(np.arange(signal.size), pixels, signal, nothing, nothing).stepped(state, first=True)
+    for _ in range(iterations):
+        state = backgrounds.without(active, state.target)
+        active = active.stepped(state).thinned(centre)
+    signal[active.where] = active.signal
     return Mag1cFit(state.mean, state.weight, state.normaliser, signal)

@@ -75,8 +75,8 @@ def score(
     response, albedo = pixels.project_all(weights, float(fitted.mean @ fitted.weight), 0.0)
     if np.isnan(response).any():
         raise FilterError("valid pixels hold NaN, infinite or absurdly large radiance; mark them invalid")
-    # The first reweighting leaves nothing of a response below this, so the others need not be looked at.
-    least = np.float32(0.999 * np.sqrt(fitted.normaliser) if settings.apply_iterations else 0.0)
+    # With u = response / sqrt(normaliser), k steps of u - 1 / u from u itself stay above 0 if u > 2 cos(pi / (k + 2)).
+    least = 0.999 * 2.0 * np.cos(np.pi / (settings.apply_iterations + 2)) * np.sqrt(fitted.normaliser)
     found = np.flatnonzero((response > least) & (albedo >= limits.min_albedo) & (albedo <= limits.max_albedo))
     response, albedo = response[found], albedo[found]
     signal = response / np.float32(fitted.normaliser)

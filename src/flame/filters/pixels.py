@@ -22,7 +22,7 @@ BLOCK_PIXELS = 4096
 take long runs of blocks, so they wait for each other once a pass and not once a product."""
 
 MAX_THREADS = 4
-_LEAST_BLOCKS_A_THREAD = 4
+_LEAST_BLOCKS_A_THREAD = 3
 
 Result = TypeVar("Result")
 
@@ -83,8 +83,9 @@ class Pixels:
             return run(starts)
         cuts = [len(starts) * i // threads for i in range(threads + 1)]
         parts = [starts[first:last] for first, last in pairwise(cuts)]
-        with ThreadPoolExecutor(threads) as pool:
-            return [result for part in pool.map(run, parts) for result in part]
+        with ThreadPoolExecutor(threads - 1) as pool:
+            others = [pool.submit(run, part) for part in parts[1:]]
+            return run(parts[0]) + [result for other in others for result in other.result()]
 
     def restricted(self, usable: Bool[np.ndarray, " pixel"]) -> Pixels:
         """The same image with only these pixels usable."""
