@@ -84,7 +84,8 @@ FLAME_PLUS = replace(
     CPU,
     name="flame-plus",
     model=PLUS_MODEL,
-    loss=LossSettings(teacher="truth", teacher_epochs=24.0),
+    # The score starts as the tile's matched filter; teaching it an almost empty map would shrink it to nothing.
+    loss=LossSettings(teacher_weight=0.0),
     optimizer=OptimizerSettings(warmup_steps=50, averaging=0.99),
     calibrate=True,
 )
