@@ -58,9 +58,14 @@ class Background:
     def whiten(self, log: Float[Tensor, "batch2 band row col"]) -> Float[Tensor, "batch2 band row col"]:
         """`y = C^-1/2 (l - mu)`."""
         batch, bands = log.shape[:2]
+        mean, whitening = self.mean.expand(batch, bands), self.whitening.expand(batch, bands, bands)
         # Centred before the product: the whitening's entries are in the hundreds and would magnify rounding.
-        centred = (log - self.mean[:, :, None, None]).flatten(2)
-        return torch.bmm(self.whitening.expand(batch, bands, bands), centred).reshape(log.shape)
+        if torch.onnx.is_in_onnx_export():
+            return torch.bmm(whitening, (log - mean[:, :, None, None]).flatten(2)).reshape(log.shape)
+        white = log.new_empty(log.shape)
+        for number, tile in enumerate(log):  # one tile at a time: its centred copy stays in the cache
+            torch.mm(whitening[number], tile.flatten(1) - mean[number][:, None], out=white[number].view(bands, -1))
+        return white
 
     def target(self, unit_spectrum: Float[Tensor, " band"]) -> Float[Tensor, "batch band"]:
         """`t = C^-1/2 s`, in standard deviations per unit of the spectrum."""

@@ -14,6 +14,7 @@ from torch import Tensor
 __all__ = ["NOISE_INPUTS", "WhitenedTile", "noise_inputs"]
 
 _TINY = 1e-6
+_CHUNK_PIXELS = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +38,11 @@ class WhitenedTile:
     @cached_property
     def power(self) -> Float[Tensor, "batch row col"]:
         """Mean square over the whitened bands."""
-        mean_square: Tensor = torch.linalg.vector_norm(self.white, dim=1).square() / self.white.shape[1]
-        return mean_square
+        if torch.onnx.is_in_onnx_export():
+            return self.white.square().mean(1)
+        batch, _, _, cols = self.white.shape
+        rows = max(1, _CHUNK_PIXELS // (batch * cols))  # so many that their squares stay in the cache
+        return torch.cat([part.square().mean(1) for part in torch.split(self.white, rows, 2)], 1)
 
 
 def matched_filter(tile: WhitenedTile) -> Float[Tensor, "batch row col"]:
