@@ -12,7 +12,7 @@ test: lint types imports pytest
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install $(PIP_QUIET) --upgrade pip
-	$(BIN)/python -m pip install $(PIP_QUIET) --editable '.[dev,train]'
+	$(BIN)/python -m pip install $(PIP_QUIET) --editable '.[dev,train,openvino]'
 	touch $@
 
 $(DEMO_VENV)/.installed: pyproject.toml
