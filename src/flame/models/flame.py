@@ -212,7 +212,11 @@ class Flame(nn.Module):
         weight, bias = self.folded_lift()
         bands = self.settings.bands
         field = pointwise(inputs.lifted, weight[:, :bands], bias)
-        return field if inputs.extra is None else field + pointwise(inputs.extra, weight[:, bands:], None)
+        return (
+            field
+            if inputs.extra is None
+            else field + pointwise(inputs.extra, weight[:, bands:], torch.zeros_like(bias))
+        )
 
     def network(self, inputs: Conditioned) -> FlameOutput:
         """The learned part: lift, backbone, heads, score, segmentation."""

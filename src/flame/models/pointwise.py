@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 __all__ = ["pointwise"]
+
+_CHUNK_PIXELS = 8192
+
+
+class _Pointwise(torch.autograd.Function):
+    """The gradient of the weight is summed over short runs of pixels: BLAS is slow on one product as long as a tile."""
+
+    @staticmethod
+    def forward(ctx: Any, field: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(field, weight)
+        return torch.baddbmm(bias[:, None], weight.expand(field.shape[0], -1, -1), field)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+        field, weight = ctx.saved_tensors
+        d_weight = torch.zeros_like(weight)
+        for tile_grad, tile in zip(grad, field, strict=True):
+            for start in range(0, field.shape[2], _CHUNK_PIXELS):
+                part = slice(start, start + _CHUNK_PIXELS)
+                d_weight.addmm_(tile_grad[:, part], tile[:, part].T)
+        d_field = torch.bmm(weight.T.expand(grad.shape[0], -1, -1), grad) if ctx.needs_input_grad[0] else None
+        return d_field, d_weight, grad.sum((0, 2))
 
 
 def pointwise(
     field: Float[Tensor, "batch channel row col"],
     weight: Float[Tensor, "width channel"],
-    bias: Float[Tensor, " width"] | None,
+    bias: Float[Tensor, " width"],
 ) -> Float[Tensor, "batch width row col"]:
     """`weight @ field + bias` at each pixel; an exported graph gets a Conv, which its runtime knows best."""
-    if torch.onnx.is_in_onnx_export():
+    if torch.onnx.is_in_onnx_export() or field.device.type != "cpu":
         return F.conv2d(field, weight[:, :, None, None], bias)
-    batch, _, rows, cols = field.shape
-    shared = weight.expand(batch, -1, -1)
-    flat = field.flatten(2)
-    product = torch.bmm(shared, flat) if bias is None else torch.baddbmm(bias[:, None], shared, flat)
-    return product.reshape(batch, -1, rows, cols)
+    product: Tensor = _Pointwise.apply(field.flatten(2), weight, bias)  # type: ignore[no-untyped-call]
+    return product.reshape(field.shape[0], -1, *field.shape[2:])

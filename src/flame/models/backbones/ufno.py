@@ -146,6 +146,7 @@ class OperatorBlock(nn.Module):
         if self.unet is not None:
             beside = self.unet(field, self.pointwise)
         elif self.pointwise is not None:
+            assert self.pointwise.bias is not None
             beside = pointwise(field, self.pointwise.weight[:, :, 0, 0], self.pointwise.bias)
         result: Tensor = self.gate(F.gelu(self.spectral(field, beside)))
         return result
