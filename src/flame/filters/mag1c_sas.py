@@ -42,7 +42,8 @@ def sample_of(pixels: Pixels, share: float) -> Pixels:
     """Every k-th usable pixel as an image of one row: the stride rule of Herec et al., but never too few to invert."""
     count = pixels.count
     size = min(max(int(share * count), PIXELS_PER_BAND * pixels.spectra.shape[0]), count)
-    chosen = np.flatnonzero(pixels.usable)[:: count // size][:size]
+    places = np.arange(count) if count == pixels.usable.size else np.flatnonzero(pixels.usable)
+    chosen = places[:: count // size][:size]
     return Pixels(np.take(pixels.spectra, chosen, axis=1), np.ones(size, dtype=np.bool_), (1, size))
 
 
@@ -77,7 +78,8 @@ def score(
         raise FilterError("valid pixels hold NaN, infinite or absurdly large radiance; mark them invalid")
     # With u = response / sqrt(normaliser), k steps of u - 1 / u from u itself stay above 0 if u > 2 cos(pi / (k + 2)).
     least = 0.999 * 2.0 * np.cos(np.pi / (settings.apply_iterations + 2)) * np.sqrt(fitted.normaliser)
-    found = np.flatnonzero((response > least) & (albedo >= limits.min_albedo) & (albedo <= limits.max_albedo))
+    found = np.flatnonzero(response > least)
+    found = found[(albedo[found] >= limits.min_albedo) & (albedo[found] <= limits.max_albedo)]
     response, albedo = response[found], albedo[found]
     signal = response / np.float32(fitted.normaliser)
     for _ in range(settings.apply_iterations):

@@ -113,7 +113,9 @@ class Pixels:
         def fill(block: Block) -> None:
             with np.errstate(over="ignore", invalid="ignore"):
                 for row, weight, offset in rows:
-                    row[block.where] = weight @ block.spectra - offset
+                    values = weight @ block.spectra
+                    values -= offset
+                    row[block.where] = values
 
         self.map(fill)
         return out
