@@ -218,3 +218,20 @@ def test_settings_survive_json_and_refuse_contradictions():
     with pytest.raises(ModelSettingsError, match="10 bands"):
         Flame(FlameSettings(bands=10), SPECTRUM)
     assert len(BANDS) == 72
+
+
+@pytest.mark.parametrize("settings", [FlameSettings(), PLUS, FlameSettings(score="fixed")])
+def test_mixed_precision_keeps_methane(settings):
+    """Whitening, lift and score stay in single precision: a bfloat16 log-radiance is rounded to 0.4 %."""
+    flame = model(settings).eval()
+    radiance, rgb, valid = batch()
+    with torch.no_grad():
+        expected = flame(radiance, rgb, valid)
+        inputs = flame.condition(radiance, rgb, valid)
+        lifted = flame.lifted(inputs)
+        with torch.autocast("cpu", torch.bfloat16):
+            mixed = flame(radiance, rgb, valid)
+            assert torch.equal(flame.condition(radiance, rgb, valid).scored, inputs.scored)
+            assert torch.equal(flame.lifted(inputs), lifted)
+    torch.testing.assert_close(mixed.score_ppm_m, expected.score_ppm_m)  # untrained heads do not look at the features
+    torch.testing.assert_close(mixed.logit.float(), expected.logit, rtol=0.1, atol=0.1)

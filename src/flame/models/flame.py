@@ -143,7 +143,14 @@ class Flame(nn.Module):
         rgb: Float[Tensor, "batch 3 row col"] | None,
         valid: Bool[Tensor, "batch row col"],
     ) -> Conditioned:
-        """Everything that is computed from the data alone: logarithm, hole filling, whitening, extra inputs."""
+        """Everything that is computed from the data alone: logarithm, hole filling, whitening, extra inputs.
+
+        Always in single precision: half of it would round methane away.
+        """
+        with torch.autocast(radiance.device.type, enabled=False):
+            return self._condition(radiance.to(self.mean.dtype), rgb, valid)
+
+    def _condition(self, radiance: Tensor, rgb: Tensor | None, valid: Tensor) -> Conditioned:
         kind = self.settings
         usable = usable_pixels(radiance, valid)
         if kind.rgb != "none":
@@ -208,7 +215,11 @@ class Flame(nn.Module):
         return weight, bias
 
     def lifted(self, inputs: Conditioned) -> Float[Tensor, "batch width row col"]:
-        """The field that the backbone takes."""
+        """The field that the backbone takes, in single precision too: the folded weights are in the hundreds."""
+        with torch.autocast(inputs.lifted.device.type, enabled=False):
+            return self._lifted(inputs)
+
+    def _lifted(self, inputs: Conditioned) -> Tensor:
         weight, bias = self.folded_lift()
         bands = self.settings.bands
         field = pointwise(inputs.lifted, weight[:, :bands], bias)

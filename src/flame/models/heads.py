@@ -135,17 +135,15 @@ class PhysicsHeads(nn.Module):
             z: Backbone features.
             direction: The fixed physical prior: the absorption spectrum in the coordinates of `x`, scaled.
         """
-        batch, _, rows, cols = x.shape
-        flat_x, flat_z = x.flatten(2), z.flatten(2).to(x.dtype)
-        if self.kind == "fixed":
-            offset = direction @ self.b_bg
-            score = torch.bmm(direction[:, None], flat_x)[:, 0] - offset[:, None]
-        elif torch.onnx.is_in_onnx_export():
-            score = self._plain(flat_x, flat_z, direction)
-        else:
-            with torch.autocast(x.device.type, enabled=False):
+        with torch.autocast(x.device.type, enabled=False):
+            flat_x, flat_z = x.flatten(2), z.flatten(2).to(x.dtype)
+            if self.kind == "fixed":
+                score = torch.bmm(direction[:, None], flat_x)[:, 0] - (direction @ self.b_bg)[:, None]
+            elif torch.onnx.is_in_onnx_export():
+                score = self._plain(flat_x, flat_z, direction)
+            else:
                 score = self._chunked(flat_x, flat_z, direction)
-        return score.reshape(batch, rows, cols)
+            return score.reshape(x.shape[0], *x.shape[2:])
 
     def _chunked(self, x: Tensor, z: Tensor, direction: Tensor) -> Tensor:
         """The score without either band-wide field in memory."""
