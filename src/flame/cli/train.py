@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from flame.training.loop import StepReport
 
 
@@ -53,28 +54,31 @@ def run(
         if validation:
             held = JoinedTiles(tuple(open_split(root, "train", workers, told) for root in validation))
     console.print(f"{len(training)} training and {len(held)} validation tiles, recipe {chosen.name}, seed {seed}")
-    trainer = Trainer(chosen, training, held, out, seed, resume, _watcher(console))
-    progress = trainer.run()
+    with _watching(console) as watch:
+        progress = Trainer(chosen, training, held, out, seed, resume, watch).run()
     console.print(
         f"best validation F1 {progress.best_f1:.3f} in epoch {progress.best_epoch}: {out / 'model.safetensors'}"
     )
 
 
-def _watcher(console: Console) -> Callable[[StepReport], None]:
-    """One line an epoch; on a terminal also a live line for the step under way."""
+@contextmanager
+def _watching(console: Console) -> Iterator[Callable[[StepReport], None]]:
+    """One line an epoch; on a terminal also a bar over all steps with the loss of the last."""
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("training", total=None)
 
-    def watch(report: StepReport) -> None:
-        figures = report.validation
-        if figures is not None:
+        def watch(report: StepReport) -> None:
+            figures = report.validation
+            if figures is None:
+                done = report.epoch * report.steps + report.step
+                text = f"epoch {report.epoch + 1}/{report.epochs}  loss {report.loss:.3f}"
+                bar.update(task, completed=done, total=report.epochs * report.steps, description=text)
+                return
             console.print(
                 f"epoch {report.epoch + 1:3d}/{report.epochs}  loss {report.loss:.4f}  F1 {figures.get('f1', 0):.3f}  "
                 f"precision {figures.get('precision', 0):.3f}  recall {figures.get('recall', 0):.3f}  "
                 f"AUPRC {figures.get('auprc', 0):.3f}"
             )
-        elif console.is_terminal:
-            console.print(
-                f"epoch {report.epoch + 1}/{report.epochs} step {report.step}/{report.steps} loss {report.loss:.4f}",
-                end="\r",
-            )
 
-    return watch
+        yield watch
