@@ -1,5 +1,7 @@
 """Laws of the model: what it contains, what cannot reach its output, and how large it is."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,17 +10,19 @@ from tiles import BANDS, SPECTRUM, toy_tile
 from flame.filters import LogMfSettings, fit_log_mf, log_mf
 from flame.models import BackgroundSettings, Flame, FlameSettings, ModelSettingsError, SpectralStatistics
 from flame.models.heads import PhysicsHeads, leaky_clamp, softplus_inverse
+from flame.models.noise_inputs import NOISE_INPUTS, WhitenedTile, clutter, enhancement
 
 PLUS = FlameSettings(
     conditioning="tile",
     score_space="whitened",
-    noise_inputs=("matched_filter", "brightness", "anomaly", "coherence", "noise"),
+    noise_inputs=tuple(NOISE_INPUTS),
     rgb="tile",
 )
 VARIANTS = {
     "paper": FlameSettings(),
     "unconditioned": FlameSettings(conditioning="none"),
     "plus": PLUS,
+    "hidden lift": replace(PLUS, lift_hidden=20),
     "no score": FlameSettings(score="none"),
     "fixed": FlameSettings(score="fixed"),
     "weights": FlameSettings(score="weights", score_space="projected"),
@@ -163,13 +167,30 @@ def test_takes_tiles_of_any_size(size):
     assert out.logit.shape == (1, *size)
 
 
-def test_a_constant_factor_on_radiance_does_not_change_plus():
-    """STARCOP's radiance carries a factor for date and sun angle."""
-    flame = model(PLUS).eval()
+@pytest.mark.parametrize("gain", [0.01, 0.1, 10.0, 100.0])
+def test_a_constant_factor_on_radiance_does_not_change_plus(gain):
+    """STARCOP's radiance carries a factor for date and sun angle; dark pixels are floored by the tile's own level."""
+    flame = model(PLUS).eval().double()
     radiance, rgb, valid = batch()
+    radiance, rgb = radiance.double(), rgb.double()
+    radiance[:, :, :8] *= 0.01
+    radiance[:, 5:9, 8:12] = 0.0
     with torch.no_grad():
-        before, after = flame(radiance, rgb, valid), flame(3.7 * radiance, 3.7 * rgb, valid)
-    torch.testing.assert_close(before.logit, after.logit, rtol=1e-2, atol=5e-3)
+        before, after = flame(radiance, rgb, valid), flame(gain * radiance, gain * rgb, valid)
+    torch.testing.assert_close(before.logit, after.logit, rtol=1e-6, atol=1e-6)
+
+
+def test_enhancement_and_clutter_inputs_are_in_ppm_m():
+    """Twice the tile's noise is twice the enhancement that a standard deviation stands for."""
+    rng = np.random.default_rng(0)
+    white = torch.from_numpy(rng.normal(size=(1, 72, 64, 64)).astype(np.float32))
+    target = torch.from_numpy(SPECTRUM.astype(np.float32))[None]
+    target *= 200.0 / target.norm()  # 500 ppm m a standard deviation
+    quiet, loud = (WhitenedTile(white, white, unit, torch.zeros(1)) for unit in (target, target / 2))
+    torch.testing.assert_close(enhancement(quiet), torch.asinh(quiet.response))
+    torch.testing.assert_close(enhancement(loud).sinh(), 2 * enhancement(quiet).sinh(), rtol=1e-4, atol=1e-4)
+    assert float(clutter(quiet).exp().mean()) == pytest.approx(1.0, rel=0.05)
+    torch.testing.assert_close(clutter(loud) - clutter(quiet), torch.full((1, 64, 64), float(np.log(2))))
 
 
 def test_whitening_by_training_statistics_folds_into_the_lift():

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from flame.models import BackgroundSettings
 from flame.models.conditioning import tile_background as torch_background
-from flame.models.fields import fill_invalid
+from flame.models.fields import fill_invalid, floored_log
 from flame.onboard import BackgroundFacts
-from flame.onboard.prepare import fill_unusable, tile_background
-from tiny_models import SPECTRUM
+from flame.onboard.prepare import TilePreparer, fill_unusable, tile_background
+from flame.onboard.quality import Quality
+from tiny_models import SPECTRUM, filter_model
 
 
 @settings(max_examples=30, deadline=None)
@@ -58,3 +59,17 @@ def test_whitened_background_is_white():
     mean, whitening = tile_background(log, np.ones((100, 100), bool), SPECTRUM, BackgroundFacts())
     white = whitening @ (log.reshape(4, -1) - mean[:, None])
     np.testing.assert_allclose(np.cov(white), np.eye(4), atol=0.02)
+
+
+@pytest.mark.parametrize("gain", [0.1, 1.0, 10.0])
+def test_dark_bands_are_floored_as_in_torch_whatever_the_gain(gain):
+    rng = np.random.default_rng(6)
+    radiance = (gain * rng.uniform(0.0, 1.0, size=(4, 32, 32)) ** 6).astype(np.float32)
+    radiance[:, 3, 5:9] = [[0.0], [-0.1], [0.2 * gain], [0.3 * gain]]
+    valid = rng.random((32, 32)) < 0.9
+    prepared = TilePreparer(filter_model().manifest).prepare(radiance, valid, None)
+    usable = torch.from_numpy(prepared.usable)[None]
+    expected = floored_log(torch.from_numpy(radiance)[None], usable)
+    np.testing.assert_allclose(prepared.inputs["log_radiance"], expected.numpy(), atol=2e-5)
+    dark = (prepared.quality & Quality.DARK) != 0
+    assert 0 < dark.sum() < dark.size

@@ -7,10 +7,14 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-__all__ = ["RADIANCE_FLOOR", "fill_invalid", "log_radiance", "usable_pixels"]
+__all__ = ["FLOOR_SHARE", "LEVEL_STEP", "fill_invalid", "floored_log", "usable_pixels"]
 
-RADIANCE_FLOOR = 1e-3
-"""Radiance below this, in µW cm-2 nm-1 sr-1, is taken as this before the logarithm: about the read-out noise."""
+FLOOR_SHARE = 0.005
+"""Radiance below this share of the tile's level is taken as this before the logarithm: about the read-out noise. The
+level is the tile's own, so that an instrument's gain has no influence."""
+
+LEVEL_STEP = 8
+"""The level is found on every 8th pixel of every 8th row."""
 
 _FILL_BLOCK = 16
 
@@ -45,8 +49,19 @@ def fill_invalid(
     return torch.where(seen, field, near)
 
 
-def log_radiance(
+def floored_log(
     radiance: Float[Tensor, "batch band row col"], usable: Bool[Tensor, "batch row col"]
 ) -> Float[Tensor, "batch band row col"]:
-    """Natural logarithm of radiance (in µW cm-2 nm-1 sr-1), holes filled from their neighbourhood."""
-    return fill_invalid(radiance.clamp_min(RADIANCE_FLOOR).log_(), usable)
+    """Natural logarithm of radiance, holes filled from their neighbourhood."""
+    floor = FLOOR_SHARE * _level(radiance, usable)
+    return fill_invalid(torch.maximum(radiance, floor[:, None, None, None]).log_(), usable)
+
+
+def _level(radiance: Tensor, usable: Tensor) -> Float[Tensor, " batch"]:
+    """Median over the pixels of a grid of their mean radiance; of all pixels if the grid has no usable one."""
+    for step in (LEVEL_STEP, 1):
+        grid = (..., slice(None, None, step), slice(None, None, step))
+        mean = torch.where(usable[grid], radiance[grid].mean(1), torch.nan).flatten(1)
+        if bool(mean.isfinite().any(1).all()):
+            break
+    return mean.nanmedian(1).values.nan_to_num(1.0).clamp_min(1e-9)

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from flame.models.backbones import make_backbone
 from flame.models.conditioning import Background, SpectralStatistics, symmetric_whitening, tile_background
-from flame.models.fields import RADIANCE_FLOOR, fill_invalid, log_radiance, usable_pixels
+from flame.models.fields import fill_invalid, floored_log, usable_pixels
 from flame.models.heads import PhysicsHeads, SegmentationHead, leaky_clamp
 from flame.models.noise_inputs import WhitenedTile, noise_inputs
 from flame.models.pointwise import pointwise
@@ -104,7 +105,9 @@ class Flame(nn.Module):
             ("unit_spectrum", torch.tensor(np.array(unit_spectrum))),
         ):
             self.register_buffer(name, value.to(torch.float32))
-        self.lift = nn.Conv2d(p + len(settings.noise_inputs), settings.width, 1)
+        hidden = settings.lift_hidden
+        self.lift = nn.Conv2d(p + len(settings.noise_inputs), hidden or settings.width, 1)
+        self.lift_out = nn.Conv2d(hidden, settings.width, 1) if hidden else None
         if settings.lift_start == "matched_filter":
             self._start_lift_as_matched_filter()
         self.backbone = make_backbone(settings.backbone, settings.width, settings.modes)
@@ -157,7 +160,7 @@ class Flame(nn.Module):
             if rgb is None:
                 raise ModelSettingsError("this model takes RGB, but the scene has none")
             usable = usable_pixels(rgb, usable)
-        log = log_radiance(radiance, usable)
+        log = floored_log(radiance, usable)
         if kind.conditioning == "tile":
             background = tile_background(log, usable, self.unit_spectrum, kind.background)
         else:
@@ -202,11 +205,11 @@ class Flame(nn.Module):
             return None
         if self.settings.rgb == "fixed":
             return fill_invalid(rgb / self.settings.rgb_scale, usable)
-        log = fill_invalid(rgb.clamp_min(RADIANCE_FLOOR).log(), usable)
+        log = floored_log(rgb, usable)
         return log - log.mean((2, 3), keepdim=True)
 
     def folded_lift(self) -> tuple[Float[Tensor, "width channel"], Float[Tensor, " width"]]:
-        """Weight and bias of the lift on [lifted, extra], whitening by training statistics folded in."""
+        """Weight and bias of the lift's first layer on [lifted, extra], whitening by training statistics folded in."""
         weight, bias = self.lift.weight[:, :, 0, 0], self.lift.bias
         assert bias is not None
         if self.settings.conditioning == "training" and not self.settings.noise_inputs:
@@ -223,11 +226,12 @@ class Flame(nn.Module):
         weight, bias = self.folded_lift()
         bands = self.settings.bands
         field = pointwise(inputs.lifted, weight[:, :bands], bias)
-        return (
-            field
-            if inputs.extra is None
-            else field + pointwise(inputs.extra, weight[:, bands:], torch.zeros_like(bias))
-        )
+        if inputs.extra is not None:
+            field = field + pointwise(inputs.extra, weight[:, bands:], torch.zeros_like(bias))
+        if self.lift_out is None:
+            return field
+        assert self.lift_out.bias is not None
+        return pointwise(F.gelu(field), self.lift_out.weight[:, :, 0, 0], self.lift_out.bias)
 
     def network(self, inputs: Conditioned) -> FlameOutput:
         """The learned part: lift, backbone, heads, score, segmentation."""

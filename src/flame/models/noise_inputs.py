@@ -11,10 +11,15 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from flame.physics import ABSORPTION_UNIT_PPM_M
+
 __all__ = ["NOISE_INPUTS", "WhitenedTile", "noise_inputs"]
 
 _TINY = 1e-6
 _CHUNK_PIXELS = 4096
+_FAINT_PPM_M = 500.0
+_CLUTTER_CLIP = 4.0
+_CLUTTER_WINDOW = 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +39,12 @@ class WhitenedTile:
         """Matched-filter response in standard deviations of the tile's background."""
         unit = self.target / self.target.norm(dim=1, keepdim=True).clamp_min(_TINY)
         return torch.bmm(unit[:, None], self.white.flatten(2)).reshape(-1, *self.white.shape[2:])
+
+    @property
+    def ppm_m(self) -> Float[Tensor, "batch 1 1"]:
+        """Enhancement that one standard deviation of the response stands for: the tile's noise, in ppm m."""
+        noise: Tensor = ABSORPTION_UNIT_PPM_M / self.target.norm(dim=1).clamp_min(_TINY)
+        return noise[:, None, None]
 
     @cached_property
     def power(self) -> Float[Tensor, "batch row col"]:
@@ -79,12 +90,31 @@ def noise(tile: WhitenedTile) -> Float[Tensor, "batch row col"]:
     return 0.5 * torch.log(F.avg_pool2d(F.pad(step, (1, 1, 1, 1), mode="replicate"), 3, 1)[:, 0] + _TINY)
 
 
+def enhancement(tile: WhitenedTile) -> Float[Tensor, "batch row col"]:
+    """Matched filter in ppm m, compressed: a plume's outline is drawn where the enhancement falls below some level."""
+    return torch.asinh(tile.response * (tile.ppm_m / _FAINT_PPM_M))
+
+
+def clutter(tile: WhitenedTile) -> Float[Tensor, "batch row col"]:
+    """Log of the root mean square of the matched filter around a pixel, in ppm m: what a plume must stand out from.
+
+    The few strongest responses are clipped; they are plumes or single false alarms, not the ground around them.
+    """
+    power = tile.response.clamp(-_CLUTTER_CLIP, _CLUTTER_CLIP).square()[:, None]
+    reach = _CLUTTER_WINDOW // 2
+    rows = F.avg_pool2d(F.pad(power, (0, 0, reach, reach), mode="replicate"), (_CLUTTER_WINDOW, 1), 1)
+    both = F.avg_pool2d(F.pad(rows, (reach, reach, 0, 0), mode="replicate"), (1, _CLUTTER_WINDOW), 1)
+    return 0.5 * torch.log(both[:, 0] + _TINY) + torch.log(tile.ppm_m / _FAINT_PPM_M)
+
+
 NOISE_INPUTS: dict[str, Callable[[WhitenedTile], Tensor]] = {
     "matched_filter": matched_filter,
     "brightness": brightness,
     "anomaly": anomaly,
     "coherence": coherence,
     "noise": noise,
+    "enhancement": enhancement,
+    "clutter": clutter,
 }
 
 

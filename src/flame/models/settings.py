@@ -41,6 +41,7 @@ class FlameSettings:
             directions projected out, or whitened as in `conditioning`.
         projected_directions: How many, for `projected`.
         lift_start: Whether the lift starts at random or with the training set's matched filter as its first feature.
+        lift_hidden: Hidden units of the lift; 0 keeps it linear, as the paper has it.
         noise_inputs: Extra channels of the lift, names in `flame.models.noise_inputs.NOISE_INPUTS`.
         background: How a tile's own statistics are estimated.
         rgb: RGB of the segmentation head: divided by `rgb_scale`, log-ratio to the tile's mean, or not used.
@@ -60,6 +61,7 @@ class FlameSettings:
     score_space: ScoreSpace = "log"
     projected_directions: int = 8
     lift_start: LiftStart = "matched_filter"
+    lift_hidden: int = 0
     noise_inputs: tuple[str, ...] = ()
     background: BackgroundSettings = field(default_factory=BackgroundSettings)
     rgb: RgbKind = "fixed"

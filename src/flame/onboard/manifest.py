@@ -62,7 +62,7 @@ class Manifest:
         tau_ppm_m: What a score of 1 means.
         threshold: Probability above which a pixel is plume.
         opening: Whether the mask is opened by a 3x3 cross.
-        radiance_floor: Radiance below this is taken as this before the logarithm.
+        floor_share: Radiance below this share of the tile's level is taken as this before the logarithm.
         saturation_radiance: Radiance from which on a pixel counts as saturated.
         rgb: How RGB is normalised: divided by `rgb_scale` ("fixed"), or as log-ratio to the tile's mean ("tile").
         rgb_scale: Divisor of RGB, in radiance units.
@@ -86,7 +86,7 @@ class Manifest:
     sha256: str
     threshold: float = 0.5
     opening: bool = True
-    radiance_floor: float = 1e-3
+    floor_share: float = 0.005
     saturation_radiance: float = 1e4
     rgb: str = "fixed"
     rgb_scale: float = 60.0
@@ -115,10 +115,10 @@ class Manifest:
             raise ModelError(
                 f"{self.name}: {len(self.absorption)} absorption values for {len(self.band_centres_nm)} bands"
             )
-        if self.tile < 1 or self.tau_ppm_m <= 0 or not 0 <= self.threshold <= 1 or self.radiance_floor <= 0:
+        if self.tile < 1 or self.tau_ppm_m <= 0 or not 0 <= self.threshold <= 1 or self.floor_share <= 0:
             raise ModelError(
                 f"{self.name}: tile {self.tile}, tau {self.tau_ppm_m} ppm m, threshold {self.threshold} or radiance "
-                f"floor {self.radiance_floor} is out of range"
+                f"floor {self.floor_share} is out of range"
             )
         _ = self.bands
 

@@ -20,6 +20,7 @@ from flame.onboard.quality import UNUSABLE, Quality, pixel_quality
 __all__ = ["PreparedTile", "TilePreparer", "fill_unusable", "tile_background"]
 
 _CHUNK_ROWS = 16
+_LEVEL_STEP = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +82,13 @@ class TilePreparer:
         side = self._manifest.tile
         starts = [*range(0, rows - first, _CHUNK_ROWS), *range(rows - first, rows, _CHUNK_ROWS)]
         chunks = list(pairwise([*starts, rows]))
+        floor = self._floor(radiance, valid, first)
         work = self._pool.map if self._pool is not None else map
-        for _ in work(lambda chunk: self._log_rows(radiance, chunk, cols, first), chunks):
+        for _ in work(lambda chunk: self._log_rows(radiance, chunk, cols, first, floor), chunks):
             pass
         quality = np.full((side, side), Quality.INVALID, dtype=np.uint8)
-        quality[:rows, :cols] = pixel_quality(self._low[:rows, :cols], self._high[:rows, :cols], valid, self._manifest)
+        low, high = self._low[:rows, :cols], self._high[:rows, :cols]
+        quality[:rows, :cols] = pixel_quality(low, high, valid, self._manifest.saturation_radiance, floor)
         if "rgb" in self._manifest.inputs:
             quality[:rows, :cols] |= self._colour_quality(rgb)
         usable = (quality & UNUSABLE) == 0
@@ -95,8 +98,24 @@ class TilePreparer:
         inputs = self._inputs(usable, rgb)
         return PreparedTile(inputs, quality[:rows, :cols], usable[:rows, :cols])
 
+    def _floor(
+        self, radiance: Float32[np.ndarray, "band row col"], valid: Bool[np.ndarray, "row col"], first: int = 0
+    ) -> float:
+        """The manifest's share of the tile's level, which is found as `flame.models.fields` finds it."""
+        for step in (_LEVEL_STEP, 1):
+            down = (np.arange(0, valid.shape[0], step) + first) % radiance.shape[1]
+            grid = radiance[:, down, ::step]
+            quality = pixel_quality(
+                grid.min(axis=0), grid.max(axis=0), valid[::step, ::step], self._manifest.saturation_radiance, 0.0
+            )
+            mean = grid[:, (quality & UNUSABLE) == 0].mean(axis=0)
+            if mean.size:
+                middle = (mean.size - 1) // 2  # the lower median
+                return self._manifest.floor_share * max(float(np.partition(mean, middle)[middle]), 1e-9)
+        return self._manifest.floor_share
+
     def _log_rows(
-        self, radiance: Float32[np.ndarray, "band row col"], rows: tuple[int, int], cols: int, first: int
+        self, radiance: Float32[np.ndarray, "band row col"], rows: tuple[int, int], cols: int, first: int, floor: float
     ) -> None:
         """One pass over some rows while they are in cache: least, greatest, logarithm."""
         part = slice(*rows)
@@ -106,7 +125,7 @@ class TilePreparer:
             chunk.min(axis=0, out=self._low[part, :cols])
             chunk.max(axis=0, out=self._high[part, :cols])
             out = self._log[0, :, part, :cols]
-            np.maximum(chunk, np.float32(self._manifest.radiance_floor), out=out)
+            np.maximum(chunk, np.float32(floor), out=out)
             np.log(out, out=out)
 
     @staticmethod
@@ -149,7 +168,7 @@ class TilePreparer:
             fill_unusable(colour, usable, facts.fill_block)
             return colour
         with np.errstate(invalid="ignore"):
-            np.log(np.maximum(rgb, np.float32(facts.radiance_floor)), out=within)
+            np.log(np.maximum(rgb, np.float32(self._floor(rgb, usable[: rgb.shape[1], : rgb.shape[2]]))), out=within)
         fill_unusable(colour, usable, facts.fill_block)
         colour -= colour.mean(axis=(1, 2), keepdims=True, dtype=np.float64).astype(np.float32)
         return colour

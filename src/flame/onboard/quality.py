@@ -7,8 +7,6 @@ from enum import IntFlag
 import numpy as np
 from jaxtyping import Bool, Float32, UInt8
 
-from flame.onboard.manifest import Manifest
-
 __all__ = ["UNUSABLE", "Quality", "pixel_quality"]
 
 _FILL_BELOW = -900.0
@@ -42,13 +40,22 @@ def pixel_quality(
     lowest: Float32[np.ndarray, "row col"],
     highest: Float32[np.ndarray, "row col"],
     valid: Bool[np.ndarray, "row col"],
-    manifest: Manifest,
+    saturation: float,
+    floor: float,
 ) -> UInt8[np.ndarray, "row col"]:
-    """Quality of pixels from the least and greatest radiance of their bands (NaN if any band is NaN)."""
+    """Quality of pixels from the least and greatest radiance of their bands (NaN if any band is NaN).
+
+    Args:
+        lowest: Least radiance of each pixel.
+        highest: Greatest radiance of each pixel.
+        valid: Pixels that may be used.
+        saturation: Radiance from which on the detector is saturated.
+        floor: Radiance below which a band is dark.
+    """
     finite = np.isfinite(lowest) & np.isfinite(highest)
     quality = np.where(valid, 0, Quality.INVALID).astype(np.uint8)
     quality |= np.where(finite, 0, Quality.NOT_FINITE).astype(np.uint8)
     quality |= np.where(finite & ((highest <= 0) | (lowest < _FILL_BELOW)), Quality.NO_SIGNAL, 0).astype(np.uint8)
-    quality |= np.where(finite & (highest >= manifest.saturation_radiance), Quality.SATURATED, 0).astype(np.uint8)
-    quality |= np.where(finite & (lowest < manifest.radiance_floor), Quality.DARK, 0).astype(np.uint8)
+    quality |= np.where(finite & (highest >= saturation), Quality.SATURATED, 0).astype(np.uint8)
+    quality |= np.where(finite & (lowest < floor), Quality.DARK, 0).astype(np.uint8)
     return quality

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from flame.models import SpectralStatistics
-from flame.models.fields import log_radiance, usable_pixels
+from flame.models.fields import floored_log, usable_pixels
 from flame.training.batches import TileSequence
 
 __all__ = ["training_statistics"]
@@ -29,7 +29,7 @@ def training_statistics(source: TileSequence, tiles: int = 400) -> SpectralStati
         step = max(1, int((tile.valid.size / _PIXELS_PER_TILE) ** 0.5))
         radiance = torch.from_numpy(tile.radiance[:, ::step, ::step].copy())[None]
         usable = usable_pixels(radiance, torch.from_numpy(tile.valid[::step, ::step].copy())[None])
-        log = log_radiance(radiance, usable)[0][:, usable[0]].double().numpy()
+        log = floored_log(radiance, usable)[0][:, usable[0]].double().numpy()
         # Sums about a fixed origin near the mean, so that nothing cancels.
         centred = log - _ORIGIN
         count += centred.shape[1]
