@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import resource
 import statistics
@@ -29,18 +30,37 @@ class Timing:
     def median(self) -> float:
         return statistics.median(self.seconds)
 
+    def percentile(self, percent: float) -> float:
+        """The least time that so many percent of the runs did not exceed."""
+        ordered = sorted(self.seconds)
+        return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)]
 
-def take_turns(contenders: Mapping[str, Callable[[], object]], rounds: int, warm_up: bool = True) -> dict[str, Timing]:
-    """Times all contenders round after round, so that whatever else the machine does meets them alike."""
+
+def take_turns(
+    contenders: Mapping[str, Callable[[], object]],
+    rounds: int,
+    warm_up: bool = True,
+    repeats: Mapping[str, int] | None = None,
+) -> dict[str, Timing]:
+    """Times all contenders round after round, so that whatever else the machine does meets them alike.
+
+    Args:
+        contenders: What to run, by name.
+        rounds: How often each gets its turn.
+        warm_up: Whether each first runs once untimed.
+        repeats: Runs a turn, all timed, where it is not one.
+    """
+    repeats = repeats or {}
     if warm_up:
         for run in contenders.values():
             run()
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, run in contenders.items():
-            start = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - start)
+            for _ in range(repeats.get(name, 1)):
+                start = time.perf_counter()
+                run()
+                seconds[name].append(time.perf_counter() - start)
     return {name: Timing(tuple(times)) for name, times in seconds.items()}
 
 
@@ -49,6 +69,15 @@ def _status_kb(field: str) -> int:
         if line.startswith(field + ":"):
             return int(line.split()[1])
     raise KeyError(field)
+
+
+def peak_mb() -> float:
+    """Peak resident set of this process since it was started, in MB."""
+    try:
+        return _status_kb("VmHWM") / 1024
+    except OSError:  # not Linux, where the figure of getrusage may be the parent's
+        per_mb = 1024**2 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / per_mb
 
 
 def extra_peak_mb(run: Callable[[], object]) -> float:

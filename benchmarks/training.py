@@ -11,65 +11,19 @@ from __future__ import annotations
 
 import argparse
 import copy
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "models"))
-from fft_reference import fft_spectral
-
-from flame.models import Flame, FlameOutput
-from flame.models.backbones.ufno import MiniUNet, OperatorBlock
-from flame.models.flame import Conditioned
-from flame.models.heads import leaky_clamp
+from flame.models import Flame
 from flame.physics import sensor, unit_absorption
 from flame.training.batches import TrainingBatch
 from flame.training.losses import training_loss
 from flame.training.recipes import Recipe, recipe
+from plain_flame import PlainFlame
 from side_by_side import extra_peak_mb, in_own_process, print_table, take_turns, write_json
-
-
-class PlainFlame(nn.Module):
-    """The weights of a `Flame`, run as the paper's equations read."""
-
-    def __init__(self, flame: Flame) -> None:
-        super().__init__()
-        self.flame = copy.deepcopy(flame)
-
-    def block(self, block: OperatorBlock, field: Tensor) -> Tensor:
-        mixed = fft_spectral(block.spectral, field) + block.pointwise(field)
-        if block.unet is not None:
-            mixed = mixed + self.local(block.unet, field)
-        return block.gate(F.gelu(mixed))
-
-    def local(self, unet: MiniUNet, field: Tensor) -> Tensor:
-        half = unet.down1(field)
-        quarter = unet.down2(half)
-        quarter = torch.cat([quarter, unet.up3(unet.down3(quarter))], 1)
-        half = torch.cat([half, unet.up2(quarter)], 1)
-        return unet.out(torch.cat([field, unet.up1(half)], 1))
-
-    def score(self, inputs: Conditioned, z: Tensor) -> Tensor:
-        heads = self.flame.heads
-        background = F.conv2d(z, heads.w_bg[:, :, None, None], heads.b_bg)
-        weight = F.softplus(F.conv2d(z, heads.w_sw[:, :, None, None], heads.b_sw))
-        return ((inputs.scored - background) * weight * inputs.direction[:, :, None, None]).sum(1)
-
-    def forward(self, radiance: Tensor, rgb: Tensor, valid: Tensor) -> FlameOutput:
-        flame = self.flame
-        inputs = flame.condition(radiance, rgb, valid)
-        z = flame.lifted(inputs)
-        for block in flame.backbone.blocks:
-            z = self.block(block, z)
-        score_ppm_m = self.score(inputs, z)
-        score = leaky_clamp(score_ppm_m / flame.settings.tau_ppm_m, flame.settings.tau_max, flame.settings.clamp_leak)
-        head = flame.segmentation
-        logit = head.project(head.layers(torch.cat([z, score[:, None], inputs.rgb], 1)))[:, 0]
-        return FlameOutput(logit, score, score_ppm_m)
 
 
 def random_batch(size: int, side: int) -> TrainingBatch:
