@@ -6,12 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from flame.errors import FlameError
+
+if TYPE_CHECKING:
+    from flame.pipeline.datasets import SimulationPlan
 
 
 @dataclass(frozen=True)
@@ -24,25 +27,29 @@ class Request:
     seed: int
     preset: str
     size: int
+    sensor: str
     backgrounds: tuple[str, ...]
     workers: int | None
     real: Path | None
     only: tuple[str, ...]
     changes: tuple[str, ...]
+    model: str
+
+    def plan(self) -> tuple[SimulationPlan, str | None]:
+        """The tiles to judge on: the test split of a data set, or tiles drawn for this."""
+        from flame.pipeline.datasets import SimulationPlan, read_plan
+
+        if self.data is not None:
+            return read_plan(self.data), "test"
+        plan = SimulationPlan(self.tiles, self.seed, self.preset, self.size, self.sensor, backgrounds=self.backgrounds)
+        return plan, None
 
 
 def _limit(request: Request, console: Console) -> None:
     from flame.bench.baselines import limit_rows, run_limit
     from flame.cli.progress import counting
-    from flame.pipeline.datasets import SimulationPlan, read_plan
 
-    if request.data is not None:
-        plan, split = read_plan(request.data), "test"
-    else:
-        plan, split = (
-            SimulationPlan(request.tiles, request.seed, request.preset, request.size, backgrounds=request.backgrounds),
-            None,
-        )
+    plan, split = request.plan()
     file = request.out / "limit.json"
     with counting(console, "judging", plan.tiles) as step:
         report = run_limit(plan, split, file, request.workers, on_tile=step)
@@ -68,7 +75,23 @@ def _accuracy(request: Request, console: Console) -> None:
     console.print(Markdown(run_accuracy(data, request.out, variants, request.changes, request.workers or 2, tell)))
 
 
-EXPERIMENTS: dict[str, Callable[[Request, Console], None]] = {"limit": _limit, "accuracy": _accuracy}
+def _robustness(request: Request, console: Console) -> None:
+    from rich.markdown import Markdown
+
+    from flame.bench.robustness import robustness_table, run_robustness
+    from flame.cli.progress import counting
+
+    plan, split = request.plan()
+    with counting(console, "judging", plan.tiles) as step:
+        report = run_robustness(plan, split, request.model, request.out, workers=request.workers, on_tile=step)
+    console.print(Markdown(robustness_table(report)))
+
+
+EXPERIMENTS: dict[str, Callable[[Request, Console], None]] = {
+    "limit": _limit,
+    "accuracy": _accuracy,
+    "robustness": _robustness,
+}
 """Every experiment by name; its figures go into the output folder."""
 
 
@@ -80,6 +103,7 @@ def run(
     seed: Annotated[int, typer.Option(min=0, help="Seed of those tiles.")] = 0,
     preset: Annotated[str, typer.Option(help="Breadth of their distributions: wide or narrow.")] = "wide",
     size: Annotated[int, typer.Option(min=16, help="Their rows and columns.")] = 128,
+    sensor: Annotated[str, typer.Option(help="Their sensor.")] = "aviris-ng",
     background: Annotated[list[Path] | None, typer.Option(help="Real scene to inject plumes into.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; one for each core if not given.")] = None,
     real: Annotated[Path | None, typer.Option(help="accuracy: a second set to judge on, with real surfaces.")] = None,
@@ -87,16 +111,29 @@ def run(
     change: Annotated[
         list[str] | None, typer.Option("--set", help="accuracy: change a setting of every recipe, as in flame train.")
     ] = None,
+    model: Annotated[str, typer.Option(help="robustness: a packaged model's name or an ONNX file.")] = "flame-plus",
 ) -> None:
     """Run one of the experiments; a stopped one goes on where it was.
 
     `limit` sets MAG1C beside the detection limit of simulated tiles. `accuracy` trains and judges FLAME, its variants
-    and the better recipe, and makes the table.
+    and the better recipe, and makes the table. `robustness` judges a packaged model on tiles as they are, at other
+    gains and with miscalibrated bands.
     """
     if name not in EXPERIMENTS:
         raise FlameError(f"no experiment '{name}'; known are {', '.join(EXPERIMENTS)}")
-    backgrounds = tuple(str(path) for path in background or ())
     request = Request(
-        data, out, tiles, seed, preset, size, backgrounds, workers, real, tuple(only or ()), tuple(change or ())
+        data=data,
+        out=out,
+        tiles=tiles,
+        seed=seed,
+        preset=preset,
+        size=size,
+        sensor=sensor,
+        backgrounds=tuple(str(path) for path in background or ()),
+        workers=workers,
+        real=real,
+        only=tuple(only or ()),
+        changes=tuple(change or ()),
+        model=model,
     )
     EXPERIMENTS[name](request, Console())
