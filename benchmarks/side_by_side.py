@@ -71,6 +71,11 @@ def _status_kb(field: str) -> int:
     raise KeyError(field)
 
 
+def resident_mb() -> float:
+    """Resident memory of this process now (Linux)."""
+    return _status_kb("VmRSS") / 1024
+
+
 def peak_mb() -> float:
     """Peak resident set of this process since it was started, in MB."""
     try:
