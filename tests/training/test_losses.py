@@ -10,7 +10,7 @@ import torch
 
 from flame.models import FlameOutput, FlameSettings
 from flame.training.batches import TrainingBatch
-from flame.training.losses import LossSettings, auxiliary_loss, gamma, segmentation_loss, training_loss
+from flame.training.losses import LossSettings, auxiliary_loss, gamma, retrieval_loss, segmentation_loss, training_loss
 
 PAPER = LossSettings()
 
@@ -79,6 +79,28 @@ def test_teacher_is_normalised_and_clipped_like_the_score():
     batch = TrainingBatch(torch.zeros(2, 3, 6, 7), None, label, valid, teacher, torch.zeros_like(teacher))
     output = FlameOutput(logit, score, score)
     assert float(training_loss(output, batch, FlameSettings(), PAPER, 0).auxiliary) == 0.0
-    by_truth = training_loss(output, batch, FlameSettings(), replace(PAPER, teacher="truth"), 0)
-    assert float(by_truth.auxiliary) == pytest.approx(2.0)
     assert float(training_loss(FlameOutput(logit, None, None), batch, FlameSettings(), PAPER, 0).auxiliary) == 0.0
+
+
+def test_a_score_of_zero_is_no_refuge_from_the_retrieval_loss():
+    """On a tile with one plume pixel in a hundred, answering nothing costs as much as answering plume everywhere."""
+    truth = torch.zeros(1, 10, 10)
+    truth[0, 3, 4] = 1750.0
+    valid = torch.ones(1, 10, 10, dtype=torch.bool)
+    nothing, everywhere = torch.zeros(1, 10, 10), torch.full((1, 10, 10), 1750.0)
+    assert float(retrieval_loss(nothing, truth, valid, 1750.0)) == pytest.approx(0.5)
+    assert float(retrieval_loss(everywhere, truth, valid, 1750.0)) == pytest.approx(0.5)
+    assert float(retrieval_loss(truth, truth, valid, 1750.0)) == 0.0
+    below = torch.full((1, 10, 10), -500.0, requires_grad=True)
+    retrieval_loss(below, truth, valid, 1750.0).backward()
+    assert (below.grad < 0).all()
+    assert float(below.grad[0, 3, 4]) == pytest.approx(99 * float(below.grad[0, 0, 0]))
+
+
+def test_the_true_teacher_is_compared_with_the_score_before_its_clip():
+    logit, label, valid = (part.float() if part.is_floating_point() else part for part in example())
+    score_ppm_m = torch.full_like(logit, -875.0)
+    batch = TrainingBatch(torch.zeros(2, 3, 6, 7), None, label, valid, None, torch.zeros_like(logit))
+    output = FlameOutput(logit, torch.zeros_like(logit), score_ppm_m)
+    found = training_loss(output, batch, FlameSettings(), replace(PAPER, teacher="truth"), 0)
+    assert float(found.auxiliary) == pytest.approx(0.25)

@@ -15,9 +15,10 @@ from flame.models import FlameOutput, FlameSettings
 from flame.training.batches import TrainingBatch
 from flame.training.distributed import summed
 
-__all__ = ["LossSettings", "Losses", "auxiliary_loss", "gamma", "segmentation_loss", "training_loss"]
+__all__ = ["LossSettings", "Losses", "auxiliary_loss", "gamma", "retrieval_loss", "segmentation_loss", "training_loss"]
 
 _DICE_SMOOTHING = 1.0
+_FAINTEST_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class LossSettings:
         beta_max: Largest weight of the cross-entropy, beta = min(N- / N+, beta_max).
         beta_on: Whether beta scales the whole cross-entropy (eq:seg_loss) or its plume pixels only.
         rho: lambda of eq:aux_loss, rho_i = 1 + rho * teacher_i.
-        teacher: Map that the score is taught with: MAG1C-SAS, or the true enhancement of simulated tiles.
+        teacher: Map that the score is taught with: MAG1C-SAS (eq:aux_loss), or the true enhancement of simulated tiles
+            (`retrieval_loss`).
         teacher_epochs: T of gamma(t).
         teacher_weight: Factor of gamma(t); 0 trains without a teacher.
     """
@@ -100,15 +102,47 @@ def auxiliary_loss(
     return mean
 
 
+def retrieval_loss(
+    score_ppm_m: Float[Tensor, "batch row col"],
+    enhancement_ppm_m: Float[Tensor, "batch row col"],
+    valid: Bool[Tensor, "batch row col"],
+    tau_ppm_m: float,
+) -> Float[Tensor, ""]:
+    """Mean absolute error of the score against the truth, in units of tau: half for plume pixels, half for the others.
+
+    Unlike eq:aux_loss it is taken before the clip and weighs both kinds of pixels alike. A score of zero is no refuge
+    then, neither as the best answer for a mostly empty tile nor as a place without gradient.
+    """
+    truth = torch.where(valid, enhancement_ppm_m, torch.zeros_like(enhancement_ppm_m)) / tau_ppm_m
+    error = (score_ppm_m / tau_ppm_m - truth).abs()
+    plume = valid & (truth > _FAINTEST_SHARE)
+    ground = valid & ~plume
+    on_plume, plume_pixels, on_ground, ground_pixels = summed(
+        torch.stack(
+            [
+                (error * plume).sum(),
+                plume.sum().to(error.dtype),
+                (error * ground).sum(),
+                ground.sum().to(error.dtype),
+            ]
+        )
+    )
+    loss: Tensor = 0.5 * on_plume / plume_pixels.clamp_min(1.0) + 0.5 * on_ground / ground_pixels.clamp_min(1.0)
+    return loss
+
+
 def training_loss(
     output: FlameOutput, batch: TrainingBatch, model: FlameSettings, settings: LossSettings, epoch: int
 ) -> Losses:
     """Eq:total_loss. Without a score, or without a teacher map, the auxiliary part is zero."""
     segmentation = segmentation_loss(output.logit.float(), batch.label, batch.valid, settings)
-    teacher_ppm_m = batch.teacher_ppm_m if settings.teacher == "mag1c_sas" else batch.enhancement_ppm_m
     weight = gamma(epoch, settings)
-    if output.score is None or teacher_ppm_m is None or weight == 0.0:
+    teacher_ppm_m = batch.teacher_ppm_m if settings.teacher == "mag1c_sas" else batch.enhancement_ppm_m
+    if output.score is None or output.score_ppm_m is None or teacher_ppm_m is None or weight == 0.0:
         return Losses(segmentation, segmentation.detach(), torch.zeros_like(segmentation))
-    teacher = (teacher_ppm_m / model.tau_ppm_m).clamp(0.0, model.tau_max)
-    auxiliary = auxiliary_loss(output.score.float(), teacher, batch.valid, settings.rho)
+    if settings.teacher == "truth":
+        auxiliary = retrieval_loss(output.score_ppm_m.float(), teacher_ppm_m, batch.valid, model.tau_ppm_m)
+    else:
+        teacher = (teacher_ppm_m / model.tau_ppm_m).clamp(0.0, model.tau_max)
+        auxiliary = auxiliary_loss(output.score.float(), teacher, batch.valid, settings.rho)
     return Losses(segmentation + weight * auxiliary, segmentation.detach(), auxiliary.detach())
