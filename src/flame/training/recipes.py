@@ -70,11 +70,13 @@ class Recipe:
 PAPER = Recipe("paper")
 """The paper's run, sec:training and app:impl, its lift whitened by training statistics."""
 
+_NEVER_ENDS = 1e6
+
 PLUS_MODEL = FlameSettings(
     conditioning="tile",
     score_space="whitened",
     background=BackgroundSettings(passes=2),
-    noise_inputs=("matched_filter", "brightness", "anomaly", "coherence", "noise"),
+    noise_inputs=("matched_filter", "brightness", "anomaly", "coherence", "noise", "enhancement", "clutter"),
     rgb="tile",
 )
 
@@ -84,8 +86,7 @@ FLAME_PLUS = replace(
     CPU,
     name="flame-plus",
     model=PLUS_MODEL,
-    # The score starts as the tile's matched filter; teaching it an almost empty map would shrink it to nothing.
-    loss=LossSettings(teacher_weight=0.0),
+    loss=LossSettings(teacher="truth", teacher_weight=0.5, teacher_epochs=_NEVER_ENDS),
     optimizer=OptimizerSettings(warmup_steps=50, averaging=0.99),
     calibrate=True,
 )
