@@ -14,10 +14,10 @@ def test_mean_and_covariance_equal_numpy_across_blocks():
     rng = np.random.default_rng(0)
     spectra = (5.0 + rng.standard_normal((6, 2 * BLOCK_PIXELS + 17))).astype(np.float32)
     usable = rng.random(spectra.shape[1]) > 0.3
-    background = estimate(Pixels(spectra, usable, (1, usable.size)), np.full(6, 4.9))
-    np.testing.assert_allclose(background.mean, spectra[:, usable].mean(axis=1, dtype=np.float64), rtol=1e-10)
+    background = estimate(Pixels(spectra, usable, (1, usable.size)))
+    np.testing.assert_allclose(background.mean, spectra[:, usable].mean(axis=1, dtype=np.float64), rtol=1e-8)
     np.testing.assert_allclose(
-        background.covariance, np.cov(spectra[:, usable].astype(np.float64), bias=True), rtol=1e-6, atol=1e-9
+        background.covariance, np.cov(spectra[:, usable].astype(np.float64), bias=True), rtol=1e-6, atol=1e-7
     )
     assert background.shrinkage == 0
 
@@ -27,7 +27,7 @@ def test_small_noise_on_a_bright_scene_survives():
     rng = np.random.default_rng(1)
     brightness = rng.uniform(1.0, 9.0, 50_000)
     spectra = (brightness + 1e-3 * rng.standard_normal((2, 50_000))).astype(np.float32)
-    covariance = estimate(Pixels(spectra, np.ones(50_000, dtype=bool), (1, 50_000)), np.full(2, 4.9)).covariance
+    covariance = estimate(Pixels(spectra, np.ones(50_000, dtype=bool), (1, 50_000))).covariance
     difference = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]
     assert difference == pytest.approx(2e-6, rel=0.05)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
-from jaxtyping import Float32, Float64
+from jaxtyping import Float, Float32, Float64
 
 from flame.filters.errors import FilterError
 from flame.filters.pixels import Block, Pixels
@@ -25,9 +26,12 @@ PIXELS_PER_BAND = 5
 """With fewer pixels than this a band, the noise of the covariance costs the filter a fifth of its signal-to-noise ratio
 or more (Reed, Mallett and Brennan 1974), so it is shrunk."""
 
-_FLOAT64_PIXELS = 1024
-_PRODUCTS_ON_ONE_THREAD = 380_000
+_SAMPLE = 1024
+_AXES = 4
+_PRODUCTS_ON_ONE_THREAD = 370_000
 """Above this BLAS wakes a second thread, which gains nothing on products so thin and loses much where it must wait."""
+
+Preparation: TypeAlias = Callable[[Float32[np.ndarray, "band pixel"]], Float32[np.ndarray, "band pixel"]]
 
 
 @dataclass(frozen=True)
@@ -72,56 +76,86 @@ class Background:
         return whitening(self.covariance, self.shrinkage)
 
 
-def estimate(
-    pixels: Pixels,
-    centre: Float64[np.ndarray, " band"],
-    shrinkage: float | None = None,
-    prepare: Callable[[Float32[np.ndarray, "band pixel"]], Float32[np.ndarray, "band pixel"]] | None = None,
-) -> Background:
-    """Mean and covariance in one pass and in float64: noise is a millionth of the variance, float32 would lose it.
+def estimate(pixels: Pixels, shrinkage: float | None = None, prepare: Preparation | None = None) -> Background:
+    """Mean and covariance, in one pass over the pixels.
+
+    Noise is a millionth of the variance, which float32 would lose, and float64 takes twice as long. So a sample tells
+    in which few directions pixels vary most; each spectrum is split into its part along these and the small rest, and
+    float32 loses nothing in the products of either.
 
     Args:
         pixels: The pixels to look at.
-        centre: Any spectrum near the mean; it keeps the products from cancelling.
         shrinkage: As in `BackgroundSettings`.
         prepare: Takes the logarithm of spectra, if that is what to look at.
 
     Raises:
         FilterError: If no band varies.
     """
-    centre32 = centre.astype(np.float32)
-
-    def spectra(block: Block) -> Float32[np.ndarray, "band pixel"]:
-        return block.spectra if prepare is None else prepare(block.spectra)
-
-    sums = pixels.map(lambda block: _centred_sums(spectra(block), centre32))
     count = pixels.count
-    shift = sum(total for total, _ in sums) / count
-    mean = centre32 + shift
-    covariance = sum(products for _, products in sums) / count - np.outer(shift, shift)
+    sample = pixels.sample(_SAMPLE)
+    spectra = sample.spectra if prepare is None else prepare(sample.spectra)
+    mean = spectra.mean(axis=1, dtype=np.float64)
+    centred = spectra - mean[:, None]
+    covariance = _product(centred, centred) / sample.count
+    if sample.count < count and np.isfinite(covariance).all():
+        axes = _leading(covariance)
+        mean, covariance = _moments(pixels, mean.astype(np.float32), axes.astype(np.float32), prepare)
     resolution = 1e-7 * (np.abs(mean) if prepare is None else np.ones_like(mean))
     if not (np.diagonal(covariance) > np.square(resolution)).any():
         raise FilterError(f"no band varies over the {count} usable pixels: there is no background to tell a plume from")
     if shrinkage is None:
-        few = count < PIXELS_PER_BAND * mean.size
-        shrinkage = leave_one_out_shrinkage(np.concatenate(pixels.map(spectra), axis=1)) if few else 0.0
+        shrinkage = leave_one_out_shrinkage(spectra) if count < PIXELS_PER_BAND * mean.size else 0.0
     return Background(mean, covariance, shrinkage)
 
 
-def _centred_sums(
-    spectra: Float32[np.ndarray, "band pixel"], centre: Float32[np.ndarray, " band"]
+def _moments(
+    pixels: Pixels,
+    origin: Float32[np.ndarray, " band"],
+    axes: Float32[np.ndarray, "band axis"],
+    prepare: Preparation | None,
 ) -> tuple[Float64[np.ndarray, " band"], Float64[np.ndarray, "band band"]]:
-    """Sum of the centred spectra and of their outer products, in float64."""
-    bands, pixels = spectra.shape
-    total, products = np.zeros(bands), np.zeros((bands, bands))
-    step = max(16, _PRODUCTS_ON_ONE_THREAD // (bands * (bands + 1)))
-    for first in range(0, pixels, _FLOAT64_PIXELS):
-        centred = (spectra[:, first : first + _FLOAT64_PIXELS] - centre[:, None]).astype(np.float64)
-        total += centred.sum(axis=1)
-        for start in range(0, centred.shape[1], step):
-            part = centred[:, start : start + step]
-            products += part @ part.T
-    return total, products
+    """Mean and covariance from the moments of z = [rest, along, 1], with `x = origin + axes along + rest`."""
+    bands = len(origin)
+    rows = bands + axes.shape[1] + 1
+    width = _PRODUCTS_ON_ONE_THREAD // axes.size
+
+    def sums(block: Block) -> Float64[np.ndarray, "row row"]:
+        total = np.zeros((rows, rows))
+        for start in range(0, block.spectra.shape[1], width):
+            spectra = block.spectra[:, start : start + width]
+            z = np.empty((rows, spectra.shape[1]), dtype=np.float32)
+            rest, along, z[-1] = z[:bands], z[bands:-1], 1.0
+            np.subtract(spectra if prepare is None else prepare(spectra), origin[:, None], out=rest)
+            np.matmul(axes.T, rest, out=along)
+            rest -= axes @ along
+            total[:, :bands] += _product(z, rest)
+            total[bands:, bands:] += z[bands:] @ z[bands:].T
+        return total
+
+    moments = sum(pixels.map(sums), np.zeros((rows, rows))) / pixels.count
+    moments[:bands, bands:] = moments[bands:, :bands].T
+    back = np.column_stack([np.eye(bands), axes.astype(np.float64)])
+    shift = back @ moments[:-1, -1]
+    return origin + shift, back @ moments[:-1, :-1] @ back.T - np.outer(shift, shift)
+
+
+def _leading(covariance: Float64[np.ndarray, "band band"]) -> Float64[np.ndarray, "band axis"]:
+    """Orthonormal axes, close to the eigenvectors of largest eigenvalue: they need not be exact."""
+    axes = covariance[:, :: -(-len(covariance) // _AXES)]
+    for _ in range(3):
+        axes = np.linalg.qr(covariance @ axes)[0]
+    return axes
+
+
+def _product(
+    left: Float[np.ndarray, "row pixel"], right: Float[np.ndarray, "col pixel"]
+) -> Float[np.ndarray, "row col"]:
+    """`left right^T` as a sum of thin products, made in one call and each too small for BLAS to wake its threads."""
+    step = max(1, _PRODUCTS_ON_ONE_THREAD // (len(left) * len(right)))
+    even = left.shape[1] // step * step
+    lefts = left[:, :even].reshape(len(left), -1, step).transpose(1, 0, 2)
+    rights = right[:, :even].reshape(len(right), -1, step).transpose(1, 2, 0)
+    return np.asarray(np.matmul(lefts, rights).sum(axis=0) + left[:, even:] @ right[:, even:].T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +174,7 @@ class Usable:
 
     def background(self, shrinkage: float | None) -> Background:
         """Mean and covariance of their radiance."""
-        return estimate(self.pixels, self.mean, shrinkage)
+        return estimate(self.pixels, shrinkage)
 
 
 def usable_pixels(pixels: Pixels, settings: BackgroundSettings) -> Usable:

@@ -72,7 +72,7 @@ def _fit(pixels: Pixels, bands: BandSet, settings: LogMfSettings) -> tuple[Pixel
     # A band without light is read as a constant, and a constant gets no weight.
     floor = limit * np.maximum(mean, limit * mean.max())
     shrinkage = 1.0 if settings.covariance == "diagonal" else settings.background.shrinkage
-    background = estimate(pixels, np.log(np.maximum(mean, floor)), shrinkage, lambda spectra: _log(spectra, floor))
+    background = estimate(pixels, shrinkage, lambda spectra: _log(spectra, floor))
     spectrum = unit_absorption(bands)
     weight = background.whitening().solve(spectrum)
     normaliser = float(spectrum @ weight)

@@ -11,7 +11,7 @@ With a = R alpha (albedo factor times enhancement) three things make it cheap an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -87,6 +87,8 @@ class _Active:
         signal: Their a.
         centre: What was taken from the spectra.
         products: Sum of these spectra, each times its a.
+        total: Sum of a.
+        squares: Sum of a squared.
     """
 
     where: Int[np.ndarray, " pixel"]
@@ -94,13 +96,15 @@ class _Active:
     signal: Float32[np.ndarray, " pixel"]
     centre: Spectrum
     products: Spectrum
+    total: float = 0.0
+    squares: float = 0.0
 
     def stepped(self, state: _State, first: bool = False) -> _Active:
         """The same pixels one iteration on; the first has no sparsity yet."""
         signal = np.zeros_like(self.signal)
         weight, offset = state.weight.astype(np.float32), np.float32((state.mean - self.centre) @ state.weight)
 
-        def step(block: Block) -> Float32[np.ndarray, " band"]:
+        def step(block: Block) -> tuple[Float32[np.ndarray, " band"], float, float]:
             response = weight @ block.spectra
             response -= offset
             if first:
@@ -108,23 +112,24 @@ class _Active:
             else:
                 new = reweight(response, self.signal[block.where], state.normaliser)
             signal[block.where] = new
-            return np.asarray(block.spectra @ new)
+            return block.spectra @ new, float(new.sum()), float(new @ new)
 
-        products = sum(self.pixels.map(step), np.zeros(self.centre.size))
-        return _Active(self.where, self.pixels, signal, self.centre, products)
+        parts = self.pixels.map(step)
+        products = sum((product for product, _, _ in parts), np.zeros(self.centre.size))
+        total, squares = sum((part[1] for part in parts), 0.0), sum((part[2] for part in parts), 0.0)
+        return _Active(self.where, self.pixels, signal, self.centre, products, total, squares)
 
     def thinned(self, centre: Spectrum) -> _Active:
         """Without the pixels at zero, once they are many; what is kept is kept less the new centre."""
-        left = np.flatnonzero(self.signal)
-        if left.size > _WORTH_KEEPING * self.signal.size:
+        found = self.signal > 0
+        if np.count_nonzero(found) > _WORTH_KEEPING * found.size:
             return self
-        signal, spectra, products = self.signal[left], np.take(self.pixels.spectra, left, axis=1), self.products
-        if centre is not self.centre:
-            shift = centre - self.centre
-            spectra -= shift.astype(np.float32)[:, None]
-            products = products - shift * float(signal.sum(dtype=np.float64))
+        left = np.flatnonzero(found)
+        shift = centre - self.centre
+        spectra = self.pixels.picked(left, shift.astype(np.float32))
         pixels = Pixels(spectra, np.ones(left.size, dtype=np.bool_), (1, left.size))
-        return _Active(self.where[left], pixels, signal, centre, products)
+        signal, products = self.signal[left], self.products - shift * self.total
+        return replace(self, where=self.where[left], pixels=pixels, signal=signal, centre=centre, products=products)
 
 
 class _Backgrounds:
@@ -151,9 +156,8 @@ class _Backgrounds:
             active: All pixels that have an a.
             last: The target t that they were found with.
         """
-        exact = active.signal.astype(np.float64)
-        mean_signal = float(exact.sum()) / self._count
-        variance = float(np.einsum("i,i->", exact, exact)) / self._count - mean_signal**2
+        mean_signal = active.total / self._count
+        variance = active.squares / self._count - mean_signal**2
         coupling = active.products / self._count - (self._first.mean - active.centre) * mean_signal
         mean = self._first.mean - mean_signal * last
         target = self._whitening.seen(mean * self._unit_spectrum)

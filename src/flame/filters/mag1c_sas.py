@@ -40,11 +40,7 @@ class Mag1cSasSettings:
 
 def sample_of(pixels: Pixels, share: float) -> Pixels:
     """Every k-th usable pixel as an image of one row: the stride rule of Herec et al., but never too few to invert."""
-    count = pixels.count
-    size = min(max(int(share * count), PIXELS_PER_BAND * pixels.spectra.shape[0]), count)
-    places = np.arange(count) if count == pixels.usable.size else np.flatnonzero(pixels.usable)
-    chosen = places[:: count // size][:size]
-    return Pixels(np.take(pixels.spectra, chosen, axis=1), np.ones(size, dtype=np.bool_), (1, size))
+    return pixels.sample(max(int(share * pixels.count), PIXELS_PER_BAND * pixels.spectra.shape[0]))
 
 
 def score(

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import TypeVar
 
@@ -27,9 +28,19 @@ _LEAST_BLOCKS_A_THREAD = 3
 Result = TypeVar("Result")
 
 
-def _threads() -> int:
+@lru_cache(maxsize=1)
+def _pool(_process: int) -> ThreadPoolExecutor:
+    """The threads of this process; a forked one has to start its own."""
+    return ThreadPoolExecutor(MAX_THREADS - 1, thread_name_prefix="flame-filters")
+
+
+def _shared_out(work: Callable[[range], list[Result]], items: range, least: int) -> list[Result]:
+    """`work` on runs of the items, in order, each run on a thread of its own if it holds at least so many."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(MAX_THREADS, cores)
+    threads = max(1, min(MAX_THREADS, cores, len(items) // least))
+    runs = [items[first:last] for first, last in pairwise(len(items) * i // threads for i in range(threads + 1))]
+    others = [_pool(os.getpid()).submit(work, run) for run in runs[1:]]
+    return work(runs[0]) + [result for other in others for result in other.result()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,33 +74,49 @@ class Pixels:
         """How many pixels are usable."""
         return int(np.count_nonzero(self.usable))
 
-    def _block(self, start: int) -> Block | None:
+    def _block(self, start: int, full: bool) -> Block | None:
         """A view where all its pixels are usable, else a copy of those that are."""
         here = slice(start, min(start + BLOCK_PIXELS, self.usable.size))
-        if self.usable[here].all():
+        if full or self.usable[here].all():
             return Block(here, self.spectra[:, here])
         chosen = np.flatnonzero(self.usable[here])
         return Block(start + chosen, np.take(self.spectra[:, here], chosen, axis=1)) if chosen.size else None
 
     def map(self, work: Callable[[Block], Result]) -> list[Result]:
         """The results of `work` on every block of usable pixels, in order; on several threads if there are many."""
+        full = bool(self.usable.all())
 
         def run(starts: range) -> list[Result]:
-            return [work(block) for start in starts if (block := self._block(start)) is not None]
+            return [work(block) for start in starts if (block := self._block(start, full)) is not None]
 
-        starts = range(0, self.usable.size, BLOCK_PIXELS)
-        threads = min(_threads(), len(starts) // _LEAST_BLOCKS_A_THREAD)
-        if threads < 2:
-            return run(starts)
-        cuts = [len(starts) * i // threads for i in range(threads + 1)]
-        parts = [starts[first:last] for first, last in pairwise(cuts)]
-        with ThreadPoolExecutor(threads - 1) as pool:
-            others = [pool.submit(run, part) for part in parts[1:]]
-            return run(parts[0]) + [result for other in others for result in other.result()]
+        return _shared_out(run, range(0, self.usable.size, BLOCK_PIXELS), _LEAST_BLOCKS_A_THREAD)
 
     def restricted(self, usable: Bool[np.ndarray, " pixel"]) -> Pixels:
         """The same image with only these pixels usable."""
         return Pixels(self.spectra, usable, self.shape)
+
+    def picked(
+        self, places: Int[np.ndarray, " chosen"], less: Float[np.ndarray, " band"]
+    ) -> Float32[np.ndarray, "band chosen"]:
+        """The spectra at some places, less one spectrum."""
+        spectra = np.empty((less.size, places.size), dtype=np.float32)
+
+        def fill(bands: range) -> list[None]:
+            for band in bands:
+                np.take(self.spectra[band], places, out=spectra[band], mode="clip")
+                spectra[band] -= less[band]
+            return []
+
+        _shared_out(fill, range(less.size), 1 + _LEAST_BLOCKS_A_THREAD * BLOCK_PIXELS * less.size // (places.size + 1))
+        return spectra
+
+    def sample(self, size: int) -> Pixels:
+        """Every k-th usable pixel as an image of one row, `size` of them or all if they are fewer."""
+        count = self.count
+        size = min(size, count)
+        places = np.arange(count) if count == self.usable.size else np.flatnonzero(self.usable)
+        chosen = places[:: count // size][:size]
+        return Pixels(np.take(self.spectra, chosen, axis=1), np.ones(size, dtype=np.bool_), (1, size))
 
     def mean(self) -> Float64[np.ndarray, " band"]:
         """Mean spectrum of the usable pixels, to float32 precision; not finite if any of them is not."""
