@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
-from jaxtyping import Float, Float32, Float64
+from jaxtyping import Float32, Float64
 
 from flame.filters.errors import FilterError
 from flame.filters.pixels import Block, Pixels
@@ -27,8 +28,8 @@ PIXELS_PER_BAND = 5
 or more (Reed, Mallett and Brennan 1974), so it is shrunk."""
 
 _SAMPLE = 1024
-_AXES = 4
-_PRODUCTS_ON_ONE_THREAD = 370_000
+_STACKED = 16
+_PRODUCTS_ON_ONE_THREAD = 340_000
 """Above this BLAS wakes a second thread, which gains nothing on products so thin and loses much where it must wait."""
 
 Preparation: TypeAlias = Callable[[Float32[np.ndarray, "band pixel"]], Float32[np.ndarray, "band pixel"]]
@@ -79,9 +80,8 @@ class Background:
 def estimate(pixels: Pixels, shrinkage: float | None = None, prepare: Preparation | None = None) -> Background:
     """Mean and covariance, in one pass over the pixels.
 
-    Noise is a millionth of the variance, which float32 would lose, and float64 takes twice as long. So a sample tells
-    in which few directions pixels vary most; each spectrum is split into its part along these and the small rest, and
-    float32 loses nothing in the products of either.
+    Noise is a millionth of the variance, which float32 would lose, and float64 takes half as long again. So a sample
+    tells how to turn the axes until brightness and noise lie along different ones, and float32 loses nothing there.
 
     Args:
         pixels: The pixels to look at.
@@ -96,9 +96,10 @@ def estimate(pixels: Pixels, shrinkage: float | None = None, prepare: Preparatio
     spectra = sample.spectra if prepare is None else prepare(sample.spectra)
     mean = spectra.mean(axis=1, dtype=np.float64)
     centred = spectra - mean[:, None]
-    covariance = _product(centred, centred) / sample.count
-    if sample.count < count and np.isfinite(covariance).all():
-        axes = _leading(covariance)
+    thin = np.array_split(centred, 1 + centred.size * mean.size // _PRODUCTS_ON_ONE_THREAD, axis=1)
+    covariance = sum((part @ part.T for part in thin), np.zeros((mean.size, mean.size))) / sample.count
+    if sample.count < count:
+        axes = np.linalg.qr(covariance @ covariance)[0]  # near enough to the eigenvectors, and quicker
         mean, covariance = _moments(pixels, mean.astype(np.float32), axes.astype(np.float32), prepare)
     resolution = 1e-7 * (np.abs(mean) if prepare is None else np.ones_like(mean))
     if not (np.diagonal(covariance) > np.square(resolution)).any():
@@ -111,51 +112,32 @@ def estimate(pixels: Pixels, shrinkage: float | None = None, prepare: Preparatio
 def _moments(
     pixels: Pixels,
     origin: Float32[np.ndarray, " band"],
-    axes: Float32[np.ndarray, "band axis"],
+    axes: Float32[np.ndarray, "band band"],
     prepare: Preparation | None,
 ) -> tuple[Float64[np.ndarray, " band"], Float64[np.ndarray, "band band"]]:
-    """Mean and covariance from the moments of z = [rest, along, 1], with `x = origin + axes along + rest`."""
+    """Mean and covariance from sums of `z` and `z z^T`, z = axes^T (x - origin)."""
     bands = len(origin)
-    rows = bands + axes.shape[1] + 1
-    width = _PRODUCTS_ON_ONE_THREAD // axes.size
+    step = max(16, _PRODUCTS_ON_ONE_THREAD // (bands * (bands + 1)))
 
-    def sums(block: Block) -> Float64[np.ndarray, "row row"]:
-        total = np.zeros((rows, rows))
-        for start in range(0, block.spectra.shape[1], width):
-            spectra = block.spectra[:, start : start + width]
-            z = np.empty((rows, spectra.shape[1]), dtype=np.float32)
-            rest, along, z[-1] = z[:bands], z[bands:-1], 1.0
-            np.subtract(spectra if prepare is None else prepare(spectra), origin[:, None], out=rest)
-            np.matmul(axes.T, rest, out=along)
-            rest -= axes @ along
-            total[:, :bands] += _product(z, rest)
-            total[bands:, bands:] += z[bands:] @ z[bands:].T
+    def sums(block: Block) -> Float64[np.ndarray, "band band+1"]:
+        total = np.zeros((bands, bands + 1))
+        count = block.spectra.shape[1]
+        even = count - count % step
+        for first, last in pairwise([*range(0, even, _STACKED * step), even, count]):
+            spectra = block.spectra[:, first:last]
+            centred = (spectra if prepare is None else prepare(spectra)) - origin[:, None]
+            # Many thin products in one call: single ones would make the threads wait for the interpreter.
+            stack = centred.reshape(bands, -1, min(step, max(1, last - first))).transpose(1, 2, 0)
+            z = np.empty((*stack.shape[:2], bands + 1), dtype=np.float32)
+            z[..., -1] = 1.0
+            np.matmul(stack, axes, out=z[..., :-1])
+            total += np.matmul(z[..., :-1].transpose(0, 2, 1), z).sum(axis=0)
         return total
 
-    moments = sum(pixels.map(sums), np.zeros((rows, rows))) / pixels.count
-    moments[:bands, bands:] = moments[bands:, :bands].T
-    back = np.column_stack([np.eye(bands), axes.astype(np.float64)])
-    shift = back @ moments[:-1, -1]
-    return origin + shift, back @ moments[:-1, :-1] @ back.T - np.outer(shift, shift)
-
-
-def _leading(covariance: Float64[np.ndarray, "band band"]) -> Float64[np.ndarray, "band axis"]:
-    """Orthonormal axes, close to the eigenvectors of largest eigenvalue: they need not be exact."""
-    axes = covariance[:, :: -(-len(covariance) // _AXES)]
-    for _ in range(3):
-        axes = np.linalg.qr(covariance @ axes)[0]
-    return axes
-
-
-def _product(
-    left: Float[np.ndarray, "row pixel"], right: Float[np.ndarray, "col pixel"]
-) -> Float[np.ndarray, "row col"]:
-    """`left right^T` as a sum of thin products, made in one call and each too small for BLAS to wake its threads."""
-    step = max(1, _PRODUCTS_ON_ONE_THREAD // (len(left) * len(right)))
-    even = left.shape[1] // step * step
-    lefts = left[:, :even].reshape(len(left), -1, step).transpose(1, 0, 2)
-    rights = right[:, :even].reshape(len(right), -1, step).transpose(1, 2, 0)
-    return np.asarray(np.matmul(lefts, rights).sum(axis=0) + left[:, even:] @ right[:, even:].T)
+    moments = sum(pixels.map(sums), np.zeros((bands, bands + 1))) / pixels.count
+    shift, back = moments[:, -1], np.linalg.inv(axes.astype(np.float64))
+    covariance = back.T @ (moments[:, :-1] - np.outer(shift, shift)) @ back
+    return origin + shift @ back, (covariance + covariance.T) / 2
 
 
 @dataclass(frozen=True, eq=False)

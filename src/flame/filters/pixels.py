@@ -18,12 +18,13 @@ from flame.physics import BandSet
 
 __all__ = ["BLOCK_PIXELS", "Block", "Pixels", "pixels_of"]
 
-BLOCK_PIXELS = 4096
-"""72 bands of these are 1.2 MB, inside a level-2 cache, and few enough for BLAS to stay on one thread: the threads here
+BLOCK_PIXELS = 3072
+"""72 bands of these are 0.9 MB, inside a level-2 cache, and few enough for BLAS to stay on one thread: the threads here
 take long runs of blocks, so they wait for each other once a pass and not once a product."""
 
 MAX_THREADS = 4
-_LEAST_BLOCKS_A_THREAD = 3
+_LEAST_BLOCKS_A_THREAD = 4
+_LEAST_PICKS_A_THREAD = 65_536
 
 Result = TypeVar("Result")
 
@@ -36,8 +37,10 @@ def _pool(_process: int) -> ThreadPoolExecutor:
 
 def _shared_out(work: Callable[[range], list[Result]], items: range, least: int) -> list[Result]:
     """`work` on runs of the items, in order, each run on a thread of its own if it holds at least so many."""
+    if len(items) < 2 * least:
+        return work(items)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = max(1, min(MAX_THREADS, cores, len(items) // least))
+    threads = min(MAX_THREADS, cores, len(items) // least)
     runs = [items[first:last] for first, last in pairwise(len(items) * i // threads for i in range(threads + 1))]
     others = [_pool(os.getpid()).submit(work, run) for run in runs[1:]]
     return work(runs[0]) + [result for other in others for result in other.result()]
@@ -96,18 +99,19 @@ class Pixels:
         return Pixels(self.spectra, usable, self.shape)
 
     def picked(
-        self, places: Int[np.ndarray, " chosen"], less: Float[np.ndarray, " band"]
+        self, places: Int[np.ndarray, " chosen"], less: Float32[np.ndarray, " band"] | None = None
     ) -> Float32[np.ndarray, "band chosen"]:
         """The spectra at some places, less one spectrum."""
-        spectra = np.empty((less.size, places.size), dtype=np.float32)
+        spectra = np.empty((len(self.spectra), places.size), dtype=np.float32)
 
         def fill(bands: range) -> list[None]:
             for band in bands:
                 np.take(self.spectra[band], places, out=spectra[band], mode="clip")
-                spectra[band] -= less[band]
+                if less is not None:
+                    spectra[band] -= less[band]
             return []
 
-        _shared_out(fill, range(less.size), 1 + _LEAST_BLOCKS_A_THREAD * BLOCK_PIXELS * less.size // (places.size + 1))
+        _shared_out(fill, range(len(spectra)), 1 + _LEAST_PICKS_A_THREAD // (1 + places.size))
         return spectra
 
     def sample(self, size: int) -> Pixels:
@@ -116,7 +120,7 @@ class Pixels:
         size = min(size, count)
         places = np.arange(count) if count == self.usable.size else np.flatnonzero(self.usable)
         chosen = places[:: count // size][:size]
-        return Pixels(np.take(self.spectra, chosen, axis=1), np.ones(size, dtype=np.bool_), (1, size))
+        return Pixels(self.picked(chosen), np.ones(size, dtype=np.bool_), (1, size))
 
     def mean(self) -> Float64[np.ndarray, " band"]:
         """Mean spectrum of the usable pixels, to float32 precision; not finite if any of them is not."""
@@ -135,14 +139,11 @@ class Pixels:
     def project_all(self, weights: Float[np.ndarray, "row band"], *offsets: float) -> Float32[np.ndarray, "row pixel"]:
         """`weight . x - offset` for several weights in one go."""
         out = np.zeros((len(weights), self.usable.size), dtype=np.float32)
-        rows = list(zip(out, weights.astype(np.float32), np.asarray(offsets, dtype=np.float32), strict=True))
+        weights32, offsets32 = weights.astype(np.float32), np.array(offsets, dtype=np.float32)[:, None]
 
         def fill(block: Block) -> None:
             with np.errstate(over="ignore", invalid="ignore"):
-                for row, weight, offset in rows:
-                    values = weight @ block.spectra
-                    values -= offset
-                    row[block.where] = values
+                out[:, block.where] = weights32 @ block.spectra - offsets32
 
         self.map(fill)
         return out
