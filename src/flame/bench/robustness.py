@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Float32
 
+from flame.bench.tables import shown
 from flame.detection import Evaluation, PixelCounts
 from flame.files import write_json, write_whole
 from flame.filters import filter_named
@@ -147,12 +147,7 @@ def robustness_table(report: dict[str, Any]) -> str:
     ]
     rows = {**report["conditions"], "MAG1C at its best threshold": report["mag1c_best"]}
     for name, figures in rows.items():
-        cells = [_shown(figures.get(key)) for key in ("f1", "precision", "recall")]
-        cells += [_shown(figures["pixel_fpr"], 1e4, 1), _shown(figures.get("mask_iou"))]
+        cells = [shown(figures.get(key)) for key in ("f1", "precision", "recall")]
+        cells += [shown(figures["pixel_fpr"], 1e4, 1), shown(figures.get("mask_iou"))]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
-
-
-def _shown(value: float | None, scale: float = 1.0, digits: int = 3) -> str:
-    """A figure, or nothing where it has no meaning: the precision of a model that found nothing."""
-    return "" if value is None or math.isnan(value) else f"{scale * value:.{digits}f}"

@@ -75,6 +75,22 @@ def _accuracy(request: Request, console: Console) -> None:
     console.print(Markdown(run_accuracy(data, request.out, variants, request.changes, request.workers or 2, tell)))
 
 
+def _ablation(request: Request, console: Console) -> None:
+    from rich.markdown import Markdown
+
+    from flame.bench.ablation import STEPS, run_ablation
+
+    if request.data is None:
+        raise FlameError("`flame bench ablation` needs --data: a folder made by `flame simulate`, trained on")
+    unknown = [name for name in request.only if name not in STEPS]
+    if unknown:
+        raise FlameError(f"no step '{unknown[0]}'; known are {', '.join(STEPS)}")
+    tell = partial(console.print, highlight=False)
+    steps = request.only or tuple(STEPS)
+    table = run_ablation(request.data, request.out, steps, request.changes, request.seed, request.workers or 2, tell)
+    console.print(Markdown(table))
+
+
 def _robustness(request: Request, console: Console) -> None:
     from rich.markdown import Markdown
 
@@ -90,6 +106,7 @@ def _robustness(request: Request, console: Console) -> None:
 EXPERIMENTS: dict[str, Callable[[Request, Console], None]] = {
     "limit": _limit,
     "accuracy": _accuracy,
+    "ablation": _ablation,
     "robustness": _robustness,
 }
 """Every experiment by name; its figures go into the output folder."""
@@ -107,17 +124,20 @@ def run(
     background: Annotated[list[Path] | None, typer.Option(help="Real scene to inject plumes into.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; one for each core if not given.")] = None,
     real: Annotated[Path | None, typer.Option(help="accuracy: a second set to judge on, with real surfaces.")] = None,
-    only: Annotated[list[str] | None, typer.Option(help="accuracy: train only this variant; may be repeated.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="accuracy, ablation: train only this; may be repeated.")
+    ] = None,
     change: Annotated[
-        list[str] | None, typer.Option("--set", help="accuracy: change a setting of every recipe, as in flame train.")
+        list[str] | None,
+        typer.Option("--set", help="accuracy, ablation: change a setting of every run, as in flame train."),
     ] = None,
     model: Annotated[str, typer.Option(help="robustness: a packaged model's name or an ONNX file.")] = "flame-plus",
 ) -> None:
     """Run one of the experiments; a stopped one goes on where it was.
 
     `limit` sets MAG1C beside the detection limit of simulated tiles. `accuracy` trains and judges FLAME, its variants
-    and the better recipe, and makes the table. `robustness` judges a packaged model on tiles as they are, at other
-    gains and with miscalibrated bands.
+    and the better recipe, and makes the table. `ablation` tries changes one by one on validation tiles. `robustness`
+    judges a packaged model on tiles as they are, at other gains and with miscalibrated bands.
     """
     if name not in EXPERIMENTS:
         raise FlameError(f"no experiment '{name}'; known are {', '.join(EXPERIMENTS)}")
