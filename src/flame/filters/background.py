@@ -27,6 +27,7 @@ PIXELS_PER_BAND = 5
 """With fewer pixels than this a band, the noise of the covariance costs the filter a fifth of its signal-to-noise ratio
 or more (Reed, Mallett and Brennan 1974), so it is shrunk."""
 
+_FEW = 4096
 _SAMPLE = 1024
 _STACKED = 16
 _PRODUCTS_ON_ONE_THREAD = 340_000
@@ -92,7 +93,7 @@ def estimate(pixels: Pixels, shrinkage: float | None = None, prepare: Preparatio
         FilterError: If no band varies.
     """
     count = pixels.count
-    sample = pixels.sample(_SAMPLE)
+    sample = pixels.sample(count if count <= _FEW else _SAMPLE)
     spectra = sample.spectra if prepare is None else prepare(sample.spectra)
     mean = spectra.mean(axis=1, dtype=np.float64)
     centred = spectra - mean[:, None]

@@ -105,21 +105,25 @@ class Pixels:
         spectra = np.empty((len(self.spectra), places.size), dtype=np.float32)
 
         def fill(bands: range) -> list[None]:
-            for band in bands:
-                np.take(self.spectra[band], places, out=spectra[band], mode="clip")
+            for first in bands[::4]:
+                some = slice(first, min(first + 4, bands.stop))
+                np.take(self.spectra[some], places, axis=1, out=spectra[some], mode="clip")
                 if less is not None:
-                    spectra[band] -= less[band]
+                    spectra[some] -= less[some, None]
             return []
 
         _shared_out(fill, range(len(spectra)), 1 + _LEAST_PICKS_A_THREAD // (1 + places.size))
         return spectra
 
     def sample(self, size: int) -> Pixels:
-        """Every k-th usable pixel as an image of one row, `size` of them or all if they are fewer."""
+        """Every k-th usable pixel, `size` of them; the image itself if that is all of it, else one row."""
         count = self.count
         size = min(size, count)
-        places = np.arange(count) if count == self.usable.size else np.flatnonzero(self.usable)
-        chosen = places[:: count // size][:size]
+        if size == self.usable.size:
+            return self
+        chosen = np.arange(0, count, count // size)[:size]
+        if count < self.usable.size:
+            chosen = np.flatnonzero(self.usable)[chosen]
         return Pixels(self.picked(chosen), np.ones(size, dtype=np.bool_), (1, size))
 
     def mean(self) -> Float64[np.ndarray, " band"]:
