@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from flame.models import BackgroundSettings
 from flame.models.conditioning import tile_background as torch_background
 from flame.models.fields import fill_invalid, floored_log
+from flame.models.noise_inputs import WhitenedTile
 from flame.onboard import BackgroundFacts
-from flame.onboard.prepare import TilePreparer, fill_unusable, tile_background
+from flame.onboard.background import tile_background
+from flame.onboard.prepare import TilePreparer, fill_unusable
 from flame.onboard.quality import Quality
-from tiny_models import SPECTRUM, filter_model
+from tiny_models import SPECTRUM, filter_model, manifest
 
 
 @settings(max_examples=30, deadline=None)
@@ -42,7 +44,7 @@ def test_background_is_that_of_torch(passes, usable_share):
     log = np.einsum("ij,jrc->irc", mixing, rng.normal(size=(4, 60, 70))).astype(np.float32) * 0.1
     usable = rng.random((60, 70)) < usable_share
     facts = BackgroundFacts(samples=900, passes=passes)
-    mean, whitening = tile_background(log, usable, SPECTRUM, facts)
+    mean, whitening = tile_background(log[None], usable, SPECTRUM, facts)
     expected = torch_background(
         torch.from_numpy(log.astype(np.float64))[None],
         torch.from_numpy(usable)[None],
@@ -56,7 +58,7 @@ def test_background_is_that_of_torch(passes, usable_share):
 def test_whitened_background_is_white():
     rng = np.random.default_rng(5)
     log = (rng.normal(size=(4, 4)) @ rng.normal(size=(4, 10_000))).reshape(4, 100, 100).astype(np.float32)
-    mean, whitening = tile_background(log, np.ones((100, 100), bool), SPECTRUM, BackgroundFacts())
+    mean, whitening = tile_background(log[None], np.ones((100, 100), bool), SPECTRUM, BackgroundFacts())
     white = whitening @ (log.reshape(4, -1) - mean[:, None])
     np.testing.assert_allclose(np.cov(white), np.eye(4), atol=0.02)
 
@@ -73,3 +75,44 @@ def test_dark_bands_are_floored_as_in_torch_whatever_the_gain(gain):
     np.testing.assert_allclose(prepared.inputs["log_radiance"], expected.numpy(), atol=2e-5)
     dark = (prepared.quality & Quality.DARK) != 0
     assert 0 < dark.sum() < dark.size
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("row_block", [8, 32])
+@pytest.mark.parametrize("first", [0, 5])
+def test_spectra_are_whitened_in_place_with_the_statistics_of_torch(threads, row_block, first):
+    rng = np.random.default_rng(7)
+    radiance = np.exp(0.3 * np.einsum("ij,jrc->irc", rng.normal(size=(4, 4)), rng.normal(size=(4, 32, 32))))
+    radiance = radiance.astype(np.float32)
+    valid = rng.random((32, 32)) < 0.8
+    background = BackgroundFacts(samples=300, passes=2)
+    facts = manifest(
+        b"", inputs=("whitened", "target", "statistics"), row_block=row_block, background=background, tile=32
+    )
+    prepared = TilePreparer(facts, threads).prepare(np.roll(radiance, first, 1), valid, None, first)
+    assert prepared.inputs["whitened"].shape == (32 // row_block, 4, row_block, 32)
+
+    usable = torch.from_numpy(valid)[None]
+    log = floored_log(torch.from_numpy(radiance)[None], usable).double()
+    settings = BackgroundSettings(samples=300, passes=2)
+    expected = torch_background(log, usable, torch.from_numpy(SPECTRUM), settings)
+    white, target = expected.whiten(log), expected.target(torch.from_numpy(SPECTRUM))
+    tile = WhitenedTile(log, white, target)
+    found = prepared.inputs["whitened"].swapaxes(0, 1).reshape(4, 32, 32)
+    np.testing.assert_allclose(found, white[0].numpy(), atol=1e-4)
+    np.testing.assert_allclose(prepared.inputs["target"], target.numpy(), rtol=1e-4)
+    response, power, brightness, steps = prepared.inputs["statistics"][0]
+    np.testing.assert_allclose(response, tile.response[0].numpy(), atol=1e-4)
+    np.testing.assert_allclose(power, tile.power[0].numpy(), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(brightness, tile.brightness[0].numpy(), atol=1e-4)
+    np.testing.assert_allclose(steps[:, :-1], tile.steps[0].numpy(), rtol=1e-3, atol=1e-4)
+
+
+def test_holes_of_blocks_are_those_of_the_image():
+    rng = np.random.default_rng(8)
+    image = rng.normal(size=(3, 32, 24)).astype(np.float32)
+    usable = rng.random((32, 24)) < 0.7
+    blocks = np.ascontiguousarray(image.reshape(3, 4, 8, 24).swapaxes(0, 1))
+    fill_unusable(image, usable, 16)
+    fill_unusable(blocks.swapaxes(0, 1), usable, 16)
+    np.testing.assert_array_equal(blocks.swapaxes(0, 1).reshape(image.shape), image)

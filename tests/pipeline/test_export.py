@@ -19,6 +19,16 @@ EVERY_NOISE_INPUT = ("matched_filter", "brightness", "anomaly", "coherence", "no
 VARIANTS = {
     "paper": FlameSettings(width=4, modes=3),
     "projected": FlameSettings(width=4, modes=3, score_space="projected", score="weights"),
+    "tile, log score": FlameSettings(width=4, modes=3, conditioning="tile", noise_inputs=("brightness",)),
+    "hidden lift": FlameSettings(
+        width=4,
+        modes=3,
+        conditioning="tile",
+        score_space="whitened",
+        score="fixed",
+        lift_hidden=6,
+        noise_inputs=("enhancement", "clutter"),
+    ),
     "no score": FlameSettings(width=4, modes=3, score="none", rgb="none"),
     "plus": FlameSettings(
         width=4,
@@ -82,14 +92,27 @@ def test_every_variant_is_exported_and_agrees_with_torch(variant, scene, tmp_pat
 
 def test_the_graph_is_of_plain_operators_with_norms_and_training_whitening_folded(scene, tmp_path):
     stored = load_model(_run(tmp_path, scene, VARIANTS["paper"]))
-    content, inputs = to_onnx(stored.model, 48)
+    content, deployed = to_onnx(stored.model, 48)
     graph = onnx.load_from_string(content).graph
     operators = {node.op_type for node in graph.node}
-    assert inputs == ("log_radiance", "rgb")
+    assert deployed.inputs == ("log_radiance", "rgb")
     assert not operators & {"BatchNormalization", "DFT", "STFT", "ScatterND", "Loop", "If"}
     shapes = [tuple(t.dims) for t in graph.initializer]
     assert (72, 72) not in shapes
     assert (1, 72, 72) not in shapes
+
+
+def test_a_model_that_whitens_by_the_tile_gets_its_spectra_whitened_and_stores_no_constant_twice(scene, tmp_path):
+    stored = load_model(_run(tmp_path, scene, VARIANTS["plus"]))
+    content, deployed = to_onnx(stored.model, 48)
+    graph = onnx.load_from_string(content).graph
+    assert deployed.inputs == ("whitened", "target", "rgb", "statistics")
+    whitened = graph.input[0].type.tensor_type.shape
+    assert [d.dim_value for d in whitened.dim] == [3, 72, 16, 48]
+    large = [node.attribute[0].t.raw_data for node in graph.node if node.op_type == "Constant"]
+    large += [tensor.raw_data for tensor in graph.initializer]
+    large = [data for data in large if len(data) > 1000 and any(data)]
+    assert len(set(large)) == len(large)
 
 
 def test_a_package_that_differs_is_not_written(scene, tmp_path, monkeypatch):

@@ -58,7 +58,7 @@ class FlameOutput:
     score_ppm_m: Float[Tensor, "batch row col"] | None
 
 
-def _per_ppm_m(target: Float[Tensor, "batch band"], weight: Float[Tensor, " band"] | None = None) -> Tensor:
+def per_ppm_m(target: Float[Tensor, "batch band"], weight: Float[Tensor, " band"] | None = None) -> Tensor:
     """Direction d with `x . d` in ppm m for a residual x: the least-squares filter for `target`."""
     weighted = target if weight is None else target * weight
     return ABSORPTION_UNIT_PPM_M * weighted / (weighted * target).sum(1, keepdim=True).clamp_min(1e-30)
@@ -192,12 +192,12 @@ class Flame(nn.Module):
             expanded = target.expand(log.shape[0], -1)
             extra = noise_inputs(WhitenedTile(log, white, expanded, brightness_median), kind.noise_inputs)
         if kind.score_space == "whitened":
-            scored, direction = white, _per_ppm_m(target)
+            scored, direction = white, per_ppm_m(target)
         elif kind.score_space == "projected":
             projection = Background(self.mean[None], self.projection[None])
-            scored, direction = projection.whiten(log), _per_ppm_m(projection.target(self.unit_spectrum))
+            scored, direction = projection.whiten(log), per_ppm_m(projection.target(self.unit_spectrum))
         else:
-            scored, direction = log, _per_ppm_m(self.unit_spectrum[None], 1.0 / self.variance.clamp_min(1e-12))
+            scored, direction = log, per_ppm_m(self.unit_spectrum[None], 1.0 / self.variance.clamp_min(1e-12))
         return Conditioned(lifted, extra, scored, direction.expand(log.shape[0], -1), rgb)
 
     def _rgb(self, rgb: Tensor | None, usable: Tensor) -> Tensor | None:

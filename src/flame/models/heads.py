@@ -158,13 +158,19 @@ class PhysicsHeads(nn.Module):
 
     def _plain(self, x: Tensor, z: Tensor, direction: Tensor) -> Tensor:
         """The same in operators that export; chunks stay, because they also save the runtime's memory."""
-        chunks = []
-        for start in range(0, int(x.shape[2]), _CHUNK_PIXELS * 4):
-            part = slice(start, start + _CHUNK_PIXELS * 4)
-            weight = F.softplus(self.w_sw @ z[:, :, part] + self.b_sw[:, None]) * direction[:, :, None]
-            background = self.b_bg[:, None] if self.w_bg is None else self.w_bg @ z[:, :, part] + self.b_bg[:, None]
-            chunks.append(((x[:, :, part] - background) * weight).sum(1))
-        return torch.cat(chunks, 1)
+        tiles = []
+        for tile in range(int(x.shape[0])):
+            chunks = []
+            for start in range(0, int(x.shape[2]), _CHUNK_PIXELS * 4):
+                part = slice(start, start + _CHUNK_PIXELS * 4)
+                here = z[tile, :, part]
+                # Softplus spelled out: onnxruntime's own is not vectorised, and OpenVINO finds it again.
+                logit = (self.w_sw @ here + self.b_sw[:, None]).clamp_max(_EXACT_LOGIT)
+                weight = torch.log(torch.exp(logit) + 1.0)
+                background = self.b_bg[:, None] if self.w_bg is None else self.w_bg @ here + self.b_bg[:, None]
+                chunks.append(direction[tile : tile + 1] @ ((x[tile, :, part] - background) * weight))
+            tiles.append(torch.cat(chunks, 1))
+        return torch.cat(tiles)
 
 
 class SegmentationHead(nn.Module):

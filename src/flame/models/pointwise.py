@@ -41,8 +41,10 @@ def pointwise(
     weight: Float[Tensor, "width channel"],
     bias: Float[Tensor, " width"],
 ) -> Float[Tensor, "batch width row col"]:
-    """`weight @ field + bias` at each pixel; an exported graph gets a Conv, which its runtime knows best."""
-    if torch.onnx.is_in_onnx_export() or field.device.type != "cpu":
+    """`weight @ field + bias` at each pixel."""
+    if torch.onnx.is_in_onnx_export():  # a Conv would have the engine reorder all bands of the field first
+        return (weight @ field.flatten(2) + bias[:, None]).reshape(int(field.shape[0]), -1, *field.shape[2:])
+    if field.device.type != "cpu":
         return F.conv2d(field, weight[:, :, None, None], bias)
     product: Tensor = _Pointwise.apply(field.flatten(2), weight, bias)  # type: ignore[no-untyped-call]
     return product.reshape(field.shape[0], -1, *field.shape[2:])

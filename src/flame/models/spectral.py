@@ -133,6 +133,15 @@ class SpectralConv2d(nn.Module):
         real, imag = self.weight[0], self.weight[1]
         return torch.cat([torch.cat([real, imag], -1), torch.cat([-imag, real], -1)], 1)
 
+    def _mixed(self, modes: Float[Tensor, "mode batch part_in"]) -> Float[Tensor, "mode batch part_out"]:
+        """`modes @ _mixing()` without that matrix, which would store each weight twice in an exported graph."""
+        count, batch, _ = (int(n) for n in modes.shape)
+        split = modes.reshape(count, 2 * batch, self.channels)
+        both = torch.bmm(split, torch.cat([self.weight[0], self.weight[1]], -1))
+        of_real, of_imag = both.reshape(count, batch, 2, 2, self.channels).unbind(2)
+        real, imag = of_real[:, :, 0] - of_imag[:, :, 1], of_real[:, :, 1] + of_imag[:, :, 0]
+        return torch.cat([real, imag], -1)
+
     def forward(
         self, field: Float[Tensor, "batch channel row col"], onto: Float[Tensor, "batch channel row col"] | None = None
     ) -> Float[Tensor, "batch channel row col"]:
@@ -141,10 +150,10 @@ class SpectralConv2d(nn.Module):
             field = field if field.dtype == torch.float64 else field.float()
             height, width = (int(n) for n in field.shape[-2:])
             dft = dft_matrices(height, width, self.modes, field.device, field.dtype)
-            mixing = self._mixing().to(field.dtype)
             onto = torch.zeros_like(field) if onto is None else onto.to(field.dtype)
             if torch.onnx.is_in_onnx_export():
-                modes = torch.bmm(_to_modes(field, dft.cols, dft.rows), mixing)
+                modes = self._mixed(_to_modes(field, dft.cols, dft.rows))
                 return onto + (_to_columns(modes, dft.rows_back) @ dft.cols_back).reshape(field.shape)
+            mixing = self._mixing().to(field.dtype)
             summed: Tensor = _SpectralProduct.apply(field, mixing, onto, dft)  # type: ignore[no-untyped-call]
             return summed

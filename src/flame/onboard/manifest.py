@@ -19,8 +19,13 @@ __all__ = ["FORMAT", "INPUTS", "OUTPUTS", "BackgroundFacts", "Manifest", "ModelE
 FORMAT = 1
 """Version of the manifest; a reader refuses those it does not know."""
 
-INPUTS = ("log_radiance", "rgb", "valid", "background_mean", "whitening", "brightness_median")
+SPECTRA = ("log_radiance", "whitened")
+"""Graph inputs with all bands; a model takes one of them."""
+
+INPUTS = (*SPECTRA, "target", "statistics", "rgb", "valid", "background_mean", "whitening", "brightness_median")
 """Graph inputs that the runtime can prepare; a model uses those it names. See docs/onboard.md for shapes."""
+
+_OF_BACKGROUND = ("whitened", "target", "statistics", "background_mean", "whitening")
 
 OUTPUTS = ("probability", "score")
 """Graph outputs, both (1, row, col); the score is in units of `tau_ppm_m`."""
@@ -67,6 +72,7 @@ class Manifest:
         rgb: How RGB is normalised: divided by `rgb_scale` ("fixed"), or as log-ratio to the tile's mean ("tile").
         rgb_scale: Divisor of RGB, in radiance units.
         fill_block: Side of the blocks from which unusable pixels are filled.
+        row_block: Rows of the blocks in which spectra are given to the graph; all of them in one block unless stated.
         background: How a tile's background is estimated, if the model asks for it.
         unit: Radiance unit.
         training: What it was trained on: data, commit, recipe, seed, date.
@@ -91,6 +97,7 @@ class Manifest:
     rgb: str = "fixed"
     rgb_scale: float = 60.0
     fill_block: int = 16
+    row_block: int | None = None
     background: BackgroundFacts | None = None
     unit: str = RADIANCE_UNIT
     training: Mapping[str, Any] = field(default_factory=dict)
@@ -105,9 +112,11 @@ class Manifest:
         if self.unit != RADIANCE_UNIT:
             raise ModelError(f"{self.name}: radiance unit '{self.unit}' is not '{RADIANCE_UNIT}'")
         unknown = [name for name in self.inputs if name not in INPUTS]
-        if unknown or "log_radiance" not in self.inputs:
-            raise ModelError(f"{self.name}: inputs {list(self.inputs)} must be among {list(INPUTS)}, with log_radiance")
-        if ("whitening" in self.inputs or "background_mean" in self.inputs) and self.background is None:
+        if unknown or sum(name in self.inputs for name in SPECTRA) != 1:
+            raise ModelError(
+                f"{self.name}: inputs {list(self.inputs)} must be among {list(INPUTS)}, with one of {list(SPECTRA)}"
+            )
+        if set(self.inputs) & set(_OF_BACKGROUND) and self.background is None:
             raise ModelError(f"{self.name}: takes the tile's background but the manifest does not say how to find it")
         if self.rgb not in ("fixed", "tile"):
             raise ModelError(f"{self.name}: RGB normalisation '{self.rgb}' is not known, expected 'fixed' or 'tile'")
@@ -120,7 +129,14 @@ class Manifest:
                 f"{self.name}: tile {self.tile}, tau {self.tau_ppm_m} ppm m, threshold {self.threshold} or radiance "
                 f"floor {self.floor_share} is out of range"
             )
+        if self.tile % self.block_rows:
+            raise ModelError(f"{self.name}: blocks of {self.row_block} rows do not fill a tile of {self.tile}")
         _ = self.bands
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of a block of spectra."""
+        return self.row_block or self.tile
 
     @property
     def bands(self) -> BandSet:

@@ -9,15 +9,17 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
+from math import gcd
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32, UInt8
+from jaxtyping import Bool, Float32, UInt8
 from threadpoolctl import ThreadpoolController
 
+from flame.onboard.background import STATISTICS, Whitener, tile_background
 from flame.onboard.manifest import BackgroundFacts, Manifest
 from flame.onboard.quality import UNUSABLE, Quality, pixel_quality
 
-__all__ = ["PreparedTile", "TilePreparer", "fill_unusable", "tile_background"]
+__all__ = ["PreparedTile", "TilePreparer", "fill_unusable"]
 
 _CHUNK_ROWS = 16
 _LEVEL_STEP = 8
@@ -45,7 +47,7 @@ class PreparedTile:
 
 
 class TilePreparer:
-    """Prepares tiles of one model, reusing its buffers; memory stays at one tile of log-radiance.
+    """Prepares tiles of one model, reusing its buffers; memory stays at one tile of spectra.
 
     Args:
         manifest: The model's facts.
@@ -56,7 +58,9 @@ class TilePreparer:
         side, bands = manifest.tile, len(manifest.band_centres_nm)
         self._manifest = manifest
         self._spectrum = np.array(manifest.absorption)
-        self._log = np.empty((1, bands, side, side), dtype=np.float32)
+        rows = manifest.block_rows
+        self._spectra = np.empty((side // rows, bands, rows, side), dtype=np.float32)
+        self._statistics = np.zeros((1, len(STATISTICS) if "statistics" in manifest.inputs else 0, side, side), "f4")
         self._low = np.empty((side, side), dtype=np.float32)
         self._high = np.empty((side, side), dtype=np.float32)
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
@@ -80,8 +84,8 @@ class TilePreparer:
         """
         rows, cols = valid.shape
         side = self._manifest.tile
-        starts = [*range(0, rows - first, _CHUNK_ROWS), *range(rows - first, rows, _CHUNK_ROWS)]
-        chunks = list(pairwise([*starts, rows]))
+        step = gcd(_CHUNK_ROWS, self._manifest.block_rows)
+        chunks = list(pairwise(sorted({*range(0, rows, step), rows - first, rows})))
         floor = self._floor(radiance, valid, first)
         work = self._pool.map if self._pool is not None else map
         for _ in work(lambda chunk: self._log_rows(radiance, chunk, cols, first, floor), chunks):
@@ -94,7 +98,7 @@ class TilePreparer:
         usable = (quality & UNUSABLE) == 0
         if int(usable.sum()) < self._least_pixels:
             return PreparedTile(None, quality[:rows, :cols], usable[:rows, :cols])
-        fill_unusable(self._log[0], usable, self._manifest.fill_block, self._pool)
+        fill_unusable(self._spectra.swapaxes(0, 1), usable, self._manifest.fill_block, self._pool)
         inputs = self._inputs(usable, rgb)
         return PreparedTile(inputs, quality[:rows, :cols], usable[:rows, :cols])
 
@@ -124,7 +128,8 @@ class TilePreparer:
         with np.errstate(invalid="ignore"):
             chunk.min(axis=0, out=self._low[part, :cols])
             chunk.max(axis=0, out=self._high[part, :cols])
-            out = self._log[0, :, part, :cols]
+            block, row = divmod(rows[0], self._manifest.block_rows)
+            out = self._spectra[block, :, row : row + rows[1] - rows[0], :cols]
             np.maximum(chunk, np.float32(floor), out=out)
             np.log(out, out=out)
 
@@ -139,22 +144,39 @@ class TilePreparer:
         self, usable: Bool[np.ndarray, "row col"], rgb: Float32[np.ndarray, "3 row col"] | None
     ) -> dict[str, Float32[np.ndarray, ...]]:
         facts = self._manifest
-        inputs: dict[str, np.ndarray] = {"log_radiance": self._log}
+        inputs: dict[str, np.ndarray] = {"log_radiance": self._spectra, "whitened": self._spectra}
         if "rgb" in facts.inputs and rgb is not None:
             inputs["rgb"] = self._colour(usable, rgb)[None]
         if "valid" in facts.inputs:
             inputs["valid"] = usable[None, None].astype(np.float32)
         if "brightness_median" in facts.inputs:
-            brightness = self._log[0].mean(axis=0).ravel()
-            middle = (brightness.size - 1) // 2  # the lower median
-            inputs["brightness_median"] = np.partition(brightness, middle)[middle].reshape(1)
+            inputs["brightness_median"] = _lower_median(self._spectra.mean(axis=1)).reshape(1)
         if facts.background is not None:
             # Threads of BLAS gain nothing on matrices this small, and on a busy computer they wait for each other.
             with self._blas.limit(limits=1, user_api="blas"):
-                mean, whitening = tile_background(self._log[0], usable, self._spectrum, facts.background)
-            inputs["background_mean"] = mean[None].astype(np.float32)
-            inputs["whitening"] = whitening[None].astype(np.float32)
+                inputs |= self._against_background(usable, facts.background)
         return {name: inputs[name] for name in facts.inputs}
+
+    def _against_background(
+        self, usable: Bool[np.ndarray, "row col"], facts: BackgroundFacts
+    ) -> dict[str, Float32[np.ndarray, ...]]:
+        """The tile's background; if the model takes whitened spectra, these are made in place."""
+        mean, whitening = tile_background(self._spectra, usable, self._spectrum, facts)
+        target = whitening @ self._spectrum
+        if "whitened" in self._manifest.inputs:
+            self._whiten(Whitener(mean, whitening, target))
+        made = {"background_mean": mean, "whitening": whitening, "target": target}
+        return {"statistics": self._statistics} | {name: a[None].astype(np.float32) for name, a in made.items()}
+
+    def _whiten(self, whitener: Whitener) -> None:
+        layers = [None] * len(self._spectra)
+        if self._statistics.size:
+            layers = list(self._statistics[0].reshape(4, len(layers), -1, self._manifest.tile).swapaxes(0, 1))
+        for _ in (map if self._pool is None else self._pool.map)(whitener.whiten, self._spectra, layers):
+            pass
+        if self._statistics.size:
+            brightness = self._statistics[0, STATISTICS.index("brightness")]
+            brightness -= _lower_median(brightness)
 
     def _colour(
         self, usable: Bool[np.ndarray, "tile tile"], rgb: Float32[np.ndarray, "3 row col"]
@@ -175,7 +197,7 @@ class TilePreparer:
 
 
 def fill_unusable(
-    field: Float32[np.ndarray, "layer row col"],
+    field: Float32[np.ndarray, layer * image],
     usable: Bool[np.ndarray, "row col"],
     block: int,
     pool: ThreadPoolExecutor | None = None,
@@ -185,7 +207,7 @@ def fill_unusable(
     What is stored under an unusable pixel is never read into a result.
 
     Args:
-        field: What to fill; each layer by itself.
+        field: What to fill; each layer by itself. A layer may be the image's rows in blocks.
         usable: Pixels to keep.
         block: Side of the blocks.
         pool: Threads to share the layers among.
@@ -197,11 +219,14 @@ def fill_unusable(
     share = np.float32(1.0) / np.maximum(count, 1)
     total = max(int(usable.sum()), 1)
 
-    def fill(layer: Float32[np.ndarray, "row col"]) -> None:
-        layer[bad_row, bad_col] = 0.0
-        sums = _block_sums(layer, block)
+    def fill(layer: Float32[np.ndarray, ...]) -> None:
+        image = layer.reshape(usable.shape)  # a copy if in blocks
+        image[bad_row, bad_col] = 0.0
+        sums = _block_sums(image, block)
         mean = np.where(count > 0, sums * share, np.float32(sums.sum(dtype=np.float64) / total))
-        layer[bad_row, bad_col] = mean[bad_row // block, bad_col // block]
+        image[bad_row, bad_col] = mean[bad_row // block, bad_col // block]
+        if not np.may_share_memory(image, layer):
+            layer[...] = image.reshape(layer.shape)
 
     for _ in (map if pool is None else pool.map)(fill, field):
         pass
@@ -216,41 +241,7 @@ def _block_sums(layer: Float32[np.ndarray, "row col"], block: int) -> Float32[np
     return np.asarray(parts.sum(axis=3).sum(axis=1))
 
 
-def tile_background(
-    log: Float32[np.ndarray, "band row col"],
-    usable: Bool[np.ndarray, "row col"],
-    unit_spectrum: Float[np.ndarray, " band"],
-    facts: BackgroundFacts,
-) -> tuple[Float[np.ndarray, " band"], Float[np.ndarray, "band band"]]:
-    """Mean log-spectrum of a tile and `C^-1/2`, from a regular sample of its usable pixels, in float64."""
-    rows, cols = usable.shape
-    step = max(1, int((rows * cols / facts.samples) ** 0.5))
-    seen = usable[::step, ::step]
-    if step > 1 and int(seen.sum()) < 2 * log.shape[0]:
-        step, seen = 1, usable
-    sample = log[:, ::step, ::step][:, seen].astype(np.float64)
-    weight = np.ones(sample.shape[1])
-    mean, whitening = _weighted_whitening(sample, weight, facts.floor)
-    for _ in range(facts.passes - 1):
-        white = whitening @ (sample - mean[:, None])
-        target = whitening @ unit_spectrum
-        response = target @ white / max(float(np.linalg.norm(target)), 1e-12)
-        near = np.minimum(1.0 / np.maximum(np.square(white).mean(axis=0), 1e-12), 1.0)
-        weight = near * (response < facts.plume_sigma)
-        mean, whitening = _weighted_whitening(sample, weight, facts.floor)
-    return mean, whitening
-
-
-def _weighted_whitening(
-    sample: Float[np.ndarray, "band pixel"], weight: Float[np.ndarray, " pixel"], floor: float
-) -> tuple[Float[np.ndarray, " band"], Float[np.ndarray, "band band"]]:
-    """Weighted mean and inverse root of the covariance, its eigenvalues raised by what so few samples leave unknown."""
-    total = max(float(weight.sum()), 1.0)
-    mean = sample @ weight / total
-    centred = sample - mean[:, None]
-    covariance = (centred * weight) @ centred.T / total
-    values, vectors = np.linalg.eigh(covariance)
-    values = np.maximum(values, 0.0)
-    noise = values[(values.size - 1) // 2]  # the lower median
-    raised = values + noise * (values.size / total) + floor
-    return mean, (vectors / np.sqrt(raised)) @ vectors.T
+def _lower_median(values: Float32[np.ndarray, ...]) -> Float32[np.ndarray, ""]:
+    """The median, of an even number the lower of the two in the middle."""
+    middle = (values.size - 1) // 2
+    return np.asarray(np.partition(values, middle, axis=None)[middle])

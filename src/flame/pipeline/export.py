@@ -99,7 +99,7 @@ def _package(
     stored: StoredModel, tile: int, name: str, notes: Mapping[str, Any], metrics: Mapping[str, Any], source: str
 ) -> ModelPackage:
     kind, bands = stored.model.settings, stored.bands
-    onnx, inputs = to_onnx(stored.model, tile)
+    onnx, deployed = to_onnx(stored.model, tile)
     per_tile = kind.conditioning == "tile"
     manifest = Manifest(
         name=name,
@@ -108,7 +108,8 @@ def _package(
         band_fwhm_nm=tuple(bands.fwhm_nm.tolist()),
         absorption=tuple(unit_absorption(bands).tolist()),
         tile=tile,
-        inputs=inputs,
+        inputs=deployed.inputs,
+        row_block=deployed.row_block,
         tau_ppm_m=kind.tau_ppm_m,
         sha256=sha256_of(onnx),
         floor_share=FLOOR_SHARE,
