@@ -22,7 +22,7 @@ VARIANTS = {
     "paper": FlameSettings(),
     "unconditioned": FlameSettings(conditioning="none"),
     "plus": PLUS,
-    "hidden lift": replace(PLUS, lift_hidden=20),
+    "plus, features of the training set": replace(PLUS, lift_space="training"),
     "no score": FlameSettings(score="none"),
     "fixed": FlameSettings(score="fixed"),
     "weights": FlameSettings(score="weights", score_space="projected"),
@@ -167,10 +167,11 @@ def test_takes_tiles_of_any_size(size):
     assert out.logit.shape == (1, *size)
 
 
-@pytest.mark.parametrize("gain", [0.01, 0.1, 10.0, 100.0])
-def test_a_constant_factor_on_radiance_does_not_change_plus(gain):
+@pytest.mark.parametrize("space", ["tile", "training"])
+@pytest.mark.parametrize("gain", [0.01, 100.0])
+def test_a_constant_factor_on_radiance_does_not_change_plus(gain, space):
     """STARCOP's radiance carries a factor for date and sun angle; dark pixels are floored by the tile's own level."""
-    flame = model(PLUS).eval().double()
+    flame = model(replace(PLUS, lift_space=space)).eval().double()
     radiance, rgb, valid = batch()
     radiance, rgb = radiance.double(), rgb.double()
     radiance[:, :, :8] *= 0.01

@@ -7,6 +7,7 @@ import torch
 
 from flame.models import BackgroundSettings, Flame, FlameSettings, SpectralStatistics
 from flame.models.export import to_onnx
+from flame.models.noise_inputs import NOISE_INPUTS
 from flame.models.weights import load_model, save_model
 from flame.onboard import load_model as load_package
 from flame.physics import sensor, unit_absorption
@@ -15,18 +16,18 @@ from flame.pipeline.export import ExportError, export_model, sensor_of
 from flame.simulate import preset, simulate_tile, tile_generator
 
 BANDS = sensor("aviris-ng").bands.methane()
-EVERY_NOISE_INPUT = ("matched_filter", "brightness", "anomaly", "coherence", "noise")
+EVERY_NOISE_INPUT = tuple(NOISE_INPUTS)
 VARIANTS = {
     "paper": FlameSettings(width=4, modes=3),
     "projected": FlameSettings(width=4, modes=3, score_space="projected", score="weights"),
     "tile, log score": FlameSettings(width=4, modes=3, conditioning="tile", noise_inputs=("brightness",)),
-    "hidden lift": FlameSettings(
+    "features of the training set": FlameSettings(
         width=4,
         modes=3,
         conditioning="tile",
         score_space="whitened",
         score="fixed",
-        lift_hidden=6,
+        lift_space="training",
         noise_inputs=("enhancement", "clutter"),
     ),
     "no score": FlameSettings(width=4, modes=3, score="none", rgb="none"),

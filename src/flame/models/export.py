@@ -102,6 +102,8 @@ class DeployedFlame(nn.Module):
             self.inputs += ("rgb",)
         if per_tile and not whitened:
             self.inputs += ("background_mean", "whitening")
+        if whitened and kind.lift_space == "training":
+            self.inputs += ("unwhitening",)
         if whitened and kind.noise_inputs:
             self.inputs += ("statistics",)
         elif "brightness" in kind.noise_inputs:
@@ -134,7 +136,8 @@ class DeployedFlame(nn.Module):
         if "statistics" in given:
             statistics = _GivenStatistics(given["statistics"], target)
             extra = self._blocks(noise_inputs(statistics, flame.settings.noise_inputs))
-        return Conditioned(white, extra, white, per_ppm_m(target).expand(int(white.shape[0]), -1), None)
+        basis = flame.whitening @ given["unwhitening"][0] if "unwhitening" in given else None
+        return Conditioned(white, extra, white, per_ppm_m(target).expand(int(white.shape[0]), -1), None, basis)
 
     def _blocks(self, image: Float[Tensor, "1 channel row col"]) -> Float[Tensor, "block channel rows col"]:
         shape = (int(image.shape[1]), self.tile // self.row_block, self.row_block, self.tile)
@@ -154,6 +157,7 @@ class DeployedFlame(nn.Module):
             "rgb": (1, 3, tile, tile),
             "background_mean": (1, bands),
             "whitening": (1, bands, bands),
+            "unwhitening": (1, bands, bands),
             "brightness_median": (1,),
         }
         return tuple(torch.zeros(shapes[name]) for name in self.inputs)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -34,6 +33,7 @@ class Conditioned:
         scored: Log-radiance in the score's coordinates.
         direction: The absorption spectrum in those coordinates, scaled so that the score is in ppm m.
         rgb: Normalised RGB of the segmentation head.
+        basis: What `lifted` has to be multiplied by to be the lift's input, if it is not yet (exported graphs).
     """
 
     lifted: Float[Tensor, "batch band row col"]
@@ -41,6 +41,7 @@ class Conditioned:
     scored: Float[Tensor, "batch band row col"]
     direction: Float[Tensor, "batch band"]
     rgb: Float[Tensor, "batch rgb row col"] | None
+    basis: Float[Tensor, "band band"] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +106,7 @@ class Flame(nn.Module):
             ("unit_spectrum", torch.tensor(np.array(unit_spectrum))),
         ):
             self.register_buffer(name, value.to(torch.float32))
-        hidden = settings.lift_hidden
-        self.lift = nn.Conv2d(p + len(settings.noise_inputs), hidden or settings.width, 1)
-        self.lift_out = nn.Conv2d(hidden, settings.width, 1) if hidden else None
+        self.lift = nn.Conv2d(p + len(settings.noise_inputs), settings.width, 1)
         if settings.lift_start == "matched_filter":
             self._start_lift_as_matched_filter()
         self.backbone = make_backbone(settings.backbone, settings.width, settings.modes)
@@ -186,6 +185,9 @@ class Flame(nn.Module):
         needs_white = kind.conditioning == "tile" or kind.score_space == "whitened" or bool(kind.noise_inputs)
         white = background.whiten(log) if needs_white else log
         lifted = white if kind.conditioning == "tile" or kind.noise_inputs else log
+        if kind.conditioning == "tile" and kind.lift_space == "training":
+            everywhere = self.whitening.expand(background.mean.shape[0], -1, -1)
+            lifted = Background(background.mean, everywhere).whiten(log)
         target = background.target(self.unit_spectrum)
         extra = None
         if kind.noise_inputs:
@@ -209,7 +211,7 @@ class Flame(nn.Module):
         return log - log.mean((2, 3), keepdim=True)
 
     def folded_lift(self) -> tuple[Float[Tensor, "width channel"], Float[Tensor, " width"]]:
-        """Weight and bias of the lift's first layer on [lifted, extra], whitening by training statistics folded in."""
+        """Weight and bias of the lift on [lifted, extra], whitening by training statistics folded in."""
         weight, bias = self.lift.weight[:, :, 0, 0], self.lift.bias
         assert bias is not None
         if self.settings.conditioning == "training" and not self.settings.noise_inputs:
@@ -225,13 +227,11 @@ class Flame(nn.Module):
     def _lifted(self, inputs: Conditioned) -> Tensor:
         weight, bias = self.folded_lift()
         bands = self.settings.bands
-        field = pointwise(inputs.lifted, weight[:, :bands], bias)
+        spectral = weight[:, :bands] if inputs.basis is None else weight[:, :bands] @ inputs.basis
+        field = pointwise(inputs.lifted, spectral, bias)
         if inputs.extra is not None:
             field = field + pointwise(inputs.extra, weight[:, bands:], torch.zeros_like(bias))
-        if self.lift_out is None:
-            return field
-        assert self.lift_out.bias is not None
-        return pointwise(F.gelu(field), self.lift_out.weight[:, :, 0, 0], self.lift_out.bias)
+        return field
 
     def network(self, inputs: Conditioned) -> FlameOutput:
         """The learned part: lift, backbone, heads, score, segmentation."""

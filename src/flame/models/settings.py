@@ -15,6 +15,7 @@ __all__ = ["FlameSettings", "ModelSettingsError"]
 
 Conditioning = Literal["none", "training", "tile"]
 ScoreSpace = Literal["log", "projected", "whitened"]
+LiftSpace = Literal["tile", "training"]
 LiftStart = Literal["random", "matched_filter"]
 RgbKind = Literal["fixed", "tile", "none"]
 
@@ -41,7 +42,8 @@ class FlameSettings:
             directions projected out, or whitened as in `conditioning`.
         projected_directions: How many, for `projected`.
         lift_start: Whether the lift starts at random or with the training set's matched filter as its first feature.
-        lift_hidden: Hidden units of the lift; 0 keeps it linear, as the paper has it.
+        lift_space: With conditioning by the tile: whether the lift's input is whitened by the tile's covariance too, or
+            by the training set's about the tile's mean. What a feature means is then the same in every tile.
         noise_inputs: Extra channels of the lift, names in `flame.models.noise_inputs.NOISE_INPUTS`.
         background: How a tile's own statistics are estimated.
         rgb: RGB of the segmentation head: divided by `rgb_scale`, log-ratio to the tile's mean, or not used.
@@ -61,7 +63,7 @@ class FlameSettings:
     score_space: ScoreSpace = "log"
     projected_directions: int = 8
     lift_start: LiftStart = "matched_filter"
-    lift_hidden: int = 0
+    lift_space: LiftSpace = "tile"
     noise_inputs: tuple[str, ...] = ()
     background: BackgroundSettings = field(default_factory=BackgroundSettings)
     rgb: RgbKind = "fixed"

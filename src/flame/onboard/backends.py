@@ -42,10 +42,15 @@ class OnnxRuntimeBackend:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
+        # Both would take memory for nothing: a plan laid beside the arena, and all blocks of spectra copied at once.
+        options.enable_mem_pattern = False
+        unwanted = ["GatherSliceToSplitFusion"]
         available = onnxruntime.get_available_providers()
         providers = [p for p in ("CUDAExecutionProvider", "CPUExecutionProvider") if p in available]
         try:
-            self._session = onnxruntime.InferenceSession(model.onnx, options, providers=providers)
+            self._session = onnxruntime.InferenceSession(
+                model.onnx, options, providers=providers, disabled_optimizers=unwanted
+            )
         except Exception as mistake:  # onnxruntime's own exceptions share no base class
             raise ModelError(f"{model.source}: onnxruntime cannot load the graph: {mistake}") from mistake
         self.name = f"onnxruntime {onnxruntime.__version__} ({self._session.get_providers()[0]})"

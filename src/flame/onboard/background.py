@@ -12,7 +12,7 @@ __all__ = ["STATISTICS", "Whitener", "tile_background"]
 STATISTICS = ("response", "power", "brightness", "steps")
 """Layers of the graph input `statistics`; see docs/onboard.md."""
 
-_CHUNK_PIXELS = 2048
+_CHUNK_PIXELS = 4096
 _STEP_BANDS = 4
 
 
@@ -59,8 +59,8 @@ class Whitener:
             np.matmul(self._whitening, centred, out=part)
             if layers is not None:
                 np.matmul(self._unit, part, out=response)
-                np.multiply(part, part, out=centred)
-                np.matmul(self._share, centred, out=power)
+                np.einsum("bp,bp->p", part, part, out=power)
+                power *= self._share[0]
         if layers is not None:
             some = block[::_STEP_BANDS]
             steps = some[:, :, 1:] - some[:, :, :-1]

@@ -22,10 +22,20 @@ FORMAT = 1
 SPECTRA = ("log_radiance", "whitened")
 """Graph inputs with all bands; a model takes one of them."""
 
-INPUTS = (*SPECTRA, "target", "statistics", "rgb", "valid", "background_mean", "whitening", "brightness_median")
+INPUTS = (
+    *SPECTRA,
+    "target",
+    "unwhitening",
+    "statistics",
+    "rgb",
+    "valid",
+    "background_mean",
+    "whitening",
+    "brightness_median",
+)
 """Graph inputs that the runtime can prepare; a model uses those it names. See docs/onboard.md for shapes."""
 
-_OF_BACKGROUND = ("whitened", "target", "statistics", "background_mean", "whitening")
+_OF_BACKGROUND = ("whitened", "target", "unwhitening", "statistics", "background_mean", "whitening")
 
 OUTPUTS = ("probability", "score")
 """Graph outputs, both (1, row, col); the score is in units of `tau_ppm_m`."""

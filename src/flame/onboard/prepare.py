@@ -166,6 +166,8 @@ class TilePreparer:
         if "whitened" in self._manifest.inputs:
             self._whiten(Whitener(mean, whitening, target))
         made = {"background_mean": mean, "whitening": whitening, "target": target}
+        if "unwhitening" in self._manifest.inputs:
+            made["unwhitening"] = np.linalg.inv(whitening)
         return {"statistics": self._statistics} | {name: a[None].astype(np.float32) for name, a in made.items()}
 
     def _whiten(self, whitener: Whitener) -> None:

@@ -74,6 +74,7 @@ _NEVER_ENDS = 1e6
 
 PLUS_MODEL = FlameSettings(
     conditioning="tile",
+    lift_space="training",
     score_space="whitened",
     background=BackgroundSettings(passes=2),
     noise_inputs=("matched_filter", "brightness", "anomaly", "coherence", "noise", "enhancement", "clutter"),
