@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Bool, Float32
 
-from flame.filters.background import usable_pixels
+from flame.filters.background import usable_background
 from flame.filters.pixels import Block, pixels_of
 from flame.filters.target import LinearSettings, target_spectrum
 from flame.physics import BandSet
@@ -37,8 +37,8 @@ def score(
         Statistic between 0 and 1. 0 where invalid.
     """
     settings = settings or LinearSettings()
-    usable = usable_pixels(pixels_of(radiance, bands, valid), settings.background)
-    pixels, background = usable.pixels, usable.background(settings.background.shrinkage)
+    usable, background = usable_background(pixels_of(radiance, bands, valid), settings.background)
+    pixels = usable.pixels
     target = target_spectrum(settings.target, background, bands, centred=True)
     whitener = background.whitening().matrix
     direction = whitener @ target

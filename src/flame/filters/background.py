@@ -20,6 +20,7 @@ __all__ = [
     "BackgroundSettings",
     "Usable",
     "estimate",
+    "usable_background",
     "usable_pixels",
 ]
 
@@ -102,6 +103,8 @@ def estimate(pixels: Pixels, shrinkage: float | None = None, prepare: Preparatio
     if sample.count < count:
         axes = np.linalg.qr(covariance @ covariance)[0]  # near enough to the eigenvectors, and quicker
         mean, covariance = _moments(pixels, mean.astype(np.float32), axes.astype(np.float32), prepare)
+    if not np.isfinite(mean).all():
+        raise FilterError("valid pixels hold NaN, infinite or absurdly large radiance; mark them invalid")
     resolution = 1e-7 * (np.abs(mean) if prepare is None else np.ones_like(mean))
     if not (np.diagonal(covariance) > np.square(resolution)).any():
         raise FilterError(f"no band varies over the {count} usable pixels: there is no background to tell a plume from")
@@ -155,10 +158,6 @@ class Usable:
     mean: Float64[np.ndarray, " band"]
     albedo: Float32[np.ndarray, " pixel"]
 
-    def background(self, shrinkage: float | None) -> Background:
-        """Mean and covariance of their radiance."""
-        return estimate(self.pixels, shrinkage)
-
 
 def usable_pixels(pixels: Pixels, settings: BackgroundSettings) -> Usable:
     """Set saturated and broken pixels aside.
@@ -168,15 +167,39 @@ def usable_pixels(pixels: Pixels, settings: BackgroundSettings) -> Usable:
     """
     while True:
         mean = pixels.mean()
-        if not np.isfinite(mean).all():
-            raise FilterError("valid pixels hold NaN, infinite or absurdly large radiance; mark them invalid")
-        if mean.sum() <= 0:
-            raise FilterError("the mean radiance is not above zero: this is not radiance, or nothing was lit")
-        albedo = pixels.project(mean / (mean @ mean))
-        too_bright = albedo > settings.max_albedo
-        if not too_bright.any():
+        albedo, left = _without_saturated(pixels, mean, settings)
+        if left is None:
             return Usable(pixels, mean, albedo)
-        # The mean of all albedo factors is 1: many can be so large only if others are as far below zero.
-        if np.count_nonzero(too_bright) * settings.max_albedo > 2 * pixels.count:
-            raise FilterError("the pixels scatter about zero: this is not radiance, or nothing was lit")
-        pixels = pixels.restricted(pixels.usable & ~too_bright)
+        pixels = left
+
+
+def usable_background(pixels: Pixels, settings: BackgroundSettings) -> tuple[Usable, Background]:
+    """`usable_pixels` and their background, whose pass over the pixels gives the mean too.
+
+    Raises:
+        FilterError: As `usable_pixels` and `estimate`.
+    """
+    while True:
+        background = estimate(pixels, settings.shrinkage)
+        albedo, left = _without_saturated(pixels, background.mean, settings)
+        if left is None:
+            return Usable(pixels, background.mean, albedo), background
+        pixels = left
+
+
+def _without_saturated(
+    pixels: Pixels, mean: Float64[np.ndarray, " band"], settings: BackgroundSettings
+) -> tuple[Float32[np.ndarray, " pixel"], Pixels | None]:
+    """Albedo factors, and the pixels that remain if some have to be set aside."""
+    if not np.isfinite(mean).all():
+        raise FilterError("valid pixels hold NaN, infinite or absurdly large radiance; mark them invalid")
+    if mean.sum() <= 0:
+        raise FilterError("the mean radiance is not above zero: this is not radiance, or nothing was lit")
+    albedo = pixels.project(mean / (mean @ mean))
+    too_bright = albedo > settings.max_albedo
+    if not too_bright.any():
+        return albedo, None
+    # The mean of all albedo factors is 1: many can be so large only if others are as far below zero.
+    if np.count_nonzero(too_bright) * settings.max_albedo > 2 * pixels.count:
+        raise FilterError("the pixels scatter about zero: this is not radiance, or nothing was lit")
+    return albedo, pixels.restricted(pixels.usable & ~too_bright)

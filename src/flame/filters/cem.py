@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Bool, Float32
 
-from flame.filters.background import usable_pixels
+from flame.filters.background import usable_background
 from flame.filters.pixels import pixels_of
 from flame.filters.target import LinearSettings, target_spectrum
 from flame.filters.whitening import whitening
@@ -36,8 +36,8 @@ def score(
         Statistic; with the `scaled` target a score of 1 is 100,000 ppm m. 0 where invalid.
     """
     settings = settings or LinearSettings()
-    usable = usable_pixels(pixels_of(radiance, bands, valid), settings.background)
-    pixels, background = usable.pixels, usable.background(settings.background.shrinkage)
+    usable, background = usable_background(pixels_of(radiance, bands, valid), settings.background)
+    pixels = usable.pixels
     target = target_spectrum(settings.target, background, bands, centred=False)
     correlation = background.covariance + np.outer(background.mean, background.mean)
     weight = whitening(correlation, background.shrinkage).solve(target)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Bool, Float32
 
-from flame.filters.background import BackgroundSettings, usable_pixels
+from flame.filters.background import BackgroundSettings, usable_background
 from flame.filters.errors import FilterError
 from flame.filters.mag1c_fit import fit
 from flame.filters.pixels import pixels_of
@@ -43,8 +43,8 @@ def _enhancement(
     valid: Bool[np.ndarray, "row col"],
     settings: Mag1cSettings,
 ) -> Float32[np.ndarray, "row col"]:
-    usable = usable_pixels(pixels_of(radiance, bands, valid), settings.background)
-    signal = fit(usable, unit_absorption(bands), settings.iterations, settings.background.shrinkage).signal
+    usable, background = usable_background(pixels_of(radiance, bands, valid), settings.background)
+    signal = fit(usable.pixels, background, unit_absorption(bands), settings.iterations).signal
     out = np.zeros_like(signal)
     lit = usable.albedo >= settings.background.min_albedo
     np.divide(signal * np.float32(ABSORPTION_UNIT_PPM_M), usable.albedo, out=out, where=lit)

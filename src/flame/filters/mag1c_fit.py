@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Float32, Float64, Int
 
-from flame.filters.background import Background, Usable
+from flame.filters.background import Background
 from flame.filters.errors import FilterError
 from flame.filters.pixels import Block, Pixels
 from flame.filters.whitening import whitening
@@ -180,17 +180,15 @@ class _Backgrounds:
         return np.asarray(solved @ np.array([-along_t, -along_q, 1.0]))
 
 
-def fit(usable: Usable, unit_spectrum: Spectrum, iterations: int, shrinkage: float | None) -> Mag1cFit:
+def fit(pixels: Pixels, background: Background, unit_spectrum: Spectrum, iterations: int) -> Mag1cFit:
     """Run the iterations.
 
     Args:
-        usable: The pixels.
+        pixels: The pixels.
+        background: Their mean and covariance.
         unit_spectrum: Unit absorption, per 100,000 ppm m.
         iterations: How many times the background is estimated again.
-        shrinkage: As in `BackgroundSettings`.
     """
-    pixels = usable.pixels
-    background = usable.background(shrinkage)
     backgrounds = _Backgrounds(background, unit_spectrum, pixels.count)
     centre = background.mean.astype(np.float32).astype(np.float64)
     signal, nothing = np.zeros(pixels.usable.size, dtype=np.float32), np.zeros_like(centre)

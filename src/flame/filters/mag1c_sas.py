@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Bool, Float32
 
-from flame.filters.background import PIXELS_PER_BAND, usable_pixels
+from flame.filters.background import PIXELS_PER_BAND, usable_background
 from flame.filters.errors import FilterError
 from flame.filters.mag1c import Mag1cSettings
 from flame.filters.mag1c_fit import fit, reweight
@@ -66,8 +66,8 @@ def score(
     settings = settings or Mag1cSasSettings()
     limits = settings.mag1c.background
     pixels = pixels_of(radiance, bands, valid)
-    sample = usable_pixels(sample_of(pixels, settings.sample_share), limits)
-    fitted = fit(sample, unit_absorption(bands), settings.mag1c.iterations, limits.shrinkage)
+    sample, background = usable_background(sample_of(pixels, settings.sample_share), limits)
+    fitted = fit(sample.pixels, background, unit_absorption(bands), settings.mag1c.iterations)
     weights = np.stack([fitted.weight, fitted.mean / (fitted.mean @ fitted.mean)])
     response, albedo = pixels.project_all(weights, float(fitted.mean @ fitted.weight), 0.0)
     if np.isnan(response).any():
