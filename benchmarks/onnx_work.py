@@ -1,14 +1,17 @@
-"""How much arithmetic a graph asks for, by part of the network."""
+"""How much arithmetic and traffic a graph asks for, by part of the network."""
 
 from __future__ import annotations
 
 from collections import Counter
+from math import prod
 from pathlib import Path
 
 import onnx
 from onnx import NodeProto
 
-PARTS = ("whitening", "lift", "spectral", "U-Nets", "heads and score", "segmentation", "gates and others")
+INPUTS = "lift and its inputs"
+PARTS = (INPUTS, "spectral", "U-Nets", "1x1, gates", "heads and score", "segmentation")
+_HEAVY = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 
 
 def part_of(name: str) -> str:
@@ -16,17 +19,18 @@ def part_of(name: str) -> str:
     for scope, part in (
         ("/spectral/", "spectral"),
         ("/unet/", "U-Nets"),
+        ("ConvolutionBackpropData", "U-Nets"),  # as OpenVINO calls transposed convolutions, which occur there only
         ("/heads/", "heads and score"),
         ("/segmentation/", "segmentation"),
-        ("/backbone/", "gates and others"),
+        ("/backbone/", "1x1, gates"),
     ):
         if scope in name:
             return part
-    return "lift" if "Conv" in name else "whitening"
+    return INPUTS
 
 
-def giga_flop_by_part(path: Path) -> Counter[str]:
-    """GFLOP of convolutions and matrix products, a multiply-add being two."""
+def work_by_part(path: Path) -> tuple[Counter[str], Counter[str]]:
+    """GFLOP (a multiply-add is two) and GB read and written once, of convolutions and matrix products."""
     graph = onnx.shape_inference.infer_shapes(onnx.load(path), data_prop=True).graph
     shapes = {i.name: tuple(i.dims) for i in graph.initializer}
     for value in (*graph.input, *graph.value_info, *graph.output):
@@ -34,30 +38,19 @@ def giga_flop_by_part(path: Path) -> Counter[str]:
     for node in graph.node:
         if node.op_type == "Constant":
             shapes[node.output[0]] = tuple(node.attribute[0].t.dims)
-    work: Counter[str] = Counter()
+    giga_flop, giga_bytes = Counter[str](), Counter[str]()
     for node in graph.node:
-        work[part_of(node.name)] += 1e-9 * _flop(node, shapes)
-    return work
-
-
-def giga_flop(path: Path) -> float:
-    """GFLOP of one tile."""
-    return sum(giga_flop_by_part(path).values())
+        if node.op_type in _HEAVY:
+            part = part_of(node.name)
+            giga_flop[part] += 1e-9 * _flop(node, shapes)
+            giga_bytes[part] += 4e-9 * sum(prod(shapes[name]) for name in (*node.input[:2], node.output[0]))
+    return giga_flop, giga_bytes
 
 
 def _flop(node: NodeProto, shapes: dict[str, tuple[int, ...]]) -> float:
-    if node.op_type not in ("Conv", "ConvTranspose", "MatMul", "Gemm"):
-        return 0.0
     first, second, out = (shapes[name] for name in (*node.input[:2], node.output[0]))
     if node.op_type == "Conv":
-        return 2.0 * _size(out) * _size(second[1:])
+        return 2.0 * prod(out) * prod(second[1:])
     if node.op_type == "ConvTranspose":
-        return 2.0 * _size(first) * _size(second[1:])
-    return 2.0 * _size(out) * first[-1]
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    size = 1
-    for length in shape:
-        size *= length
-    return size
+        return 2.0 * prod(first) * prod(second[1:])
+    return 2.0 * prod(out) * first[-1]

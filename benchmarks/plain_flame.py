@@ -32,8 +32,7 @@ class PlainFlame(nn.Module):
     def lifted(self, inputs: Conditioned) -> Tensor:
         weight, bias = self.flame.folded_lift()
         channels = inputs.lifted if inputs.extra is None else torch.cat([inputs.lifted, inputs.extra], 1)
-        field = F.conv2d(channels, weight[:, :, None, None], bias)
-        return field if self.flame.lift_out is None else self.flame.lift_out(F.gelu(field))
+        return F.conv2d(channels, weight[:, :, None, None], bias)
 
     def block(self, block: OperatorBlock, field: Tensor) -> Tensor:
         mixed = fft_spectral(block.spectral, field) + block.pointwise(field)

@@ -17,9 +17,10 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Timing:
-    """Wall times of one contender, in seconds."""
+    """Wall times of one contender, in seconds, and processor times of all its threads."""
 
     seconds: tuple[float, ...]
+    processor_seconds: tuple[float, ...] = ()
 
     @property
     def best(self) -> float:
@@ -55,13 +56,15 @@ def take_turns(
         for run in contenders.values():
             run()
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    processor: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, run in contenders.items():
             for _ in range(repeats.get(name, 1)):
-                start = time.perf_counter()
+                start, busy = time.perf_counter(), time.process_time()
                 run()
+                processor[name].append(time.process_time() - busy)
                 seconds[name].append(time.perf_counter() - start)
-    return {name: Timing(tuple(times)) for name, times in seconds.items()}
+    return {name: Timing(tuple(times), tuple(processor[name])) for name, times in seconds.items()}
 
 
 def _status_kb(field: str) -> int:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mag1c.mag1c import generate_template_from_bands
 
@@ -28,6 +28,7 @@ BANDS = sensor("aviris-ng").bands.methane()
 SWIR_RANGE_NM = (1410.0, 2490.0)
 
 
+@settings(deadline=None)  # the first call imports the interpolation
 @given(alpha=st.floats(0, 30_000), more=st.floats(0, 30_000))
 def test_beer_lambert_composes(alpha, more):
     unit = unit_absorption(BANDS)

@@ -12,7 +12,6 @@ from importlib.resources import files
 
 import numpy as np
 from jaxtyping import Float
-from scipy.interpolate import PchipInterpolator
 
 from flame.errors import FlameError
 from flame.physics.bands import BandSet
@@ -58,6 +57,8 @@ class MethaneTable:
 
     def absorbance_at(self, alpha_ppm_m: Float[np.ndarray, " node"]) -> Float[np.ndarray, "node cell"]:
         """Absorbance of each cell: monotone cubic inside the table, beyond it along the last interval's slope."""
+        from scipy.interpolate import PchipInterpolator  # 26 MB that a runtime in flight never needs
+
         inside = PchipInterpolator(self.enhancement_ppm_m, self.absorbance, axis=0)
         last = self.enhancement_ppm_m[-1]
         slope = (self.absorbance[-1] - self.absorbance[-2]) / (last - self.enhancement_ppm_m[-2])

@@ -1,0 +1,117 @@
+"""Where the time of one tile goes in OpenVINO, by part, against what arithmetic and memory would allow."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import openvino
+
+from flame.detection import find_plumes, plume_mask
+from flame.onboard import load_model
+from flame.onboard.prepare import TilePreparer
+from flame.scene import Scene
+from onnx_work import PARTS, part_of, work_by_part
+from side_by_side import print_table
+
+ROUNDS = 15
+_COPIED = 1 << 26
+
+
+def _seconds(run: Callable[[], object], rounds: int = ROUNDS) -> float:
+    times = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - began)
+    return median(times)
+
+
+def _bandwidth() -> float:
+    """GB/s of copying 64 MB, read and write counted."""
+    source = np.ones(_COPIED // 4, dtype=np.float32)
+    target = np.empty_like(source)
+    return 2e-9 * _COPIED / _seconds(lambda: np.copyto(target, source))
+
+
+def _graph_seconds(onnx: bytes, inputs: dict[str, np.ndarray], threads: int) -> Counter[str]:
+    """Median time of each part over several runs, as the engine counts it."""
+    core = openvino.Core()
+    settings = {
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_NUM_THREADS": threads,
+        "INFERENCE_PRECISION_HINT": "f32",
+        "PERF_COUNT": True,
+    }
+    request = core.compile_model(core.read_model(io.BytesIO(onnx)), "CPU", settings).create_infer_request()
+    nodes: dict[str, list[float]] = defaultdict(list)
+    for number in range(ROUNDS + 2):
+        request.infer(inputs, share_inputs=True)
+        for node in request.profiling_info if number >= 2 else ():
+            nodes[node.node_name].append(node.real_time.total_seconds())
+    seconds: Counter[str] = Counter()
+    for name, times in nodes.items():
+        seconds[part_of(name)] += median(times)
+    return seconds
+
+
+def profile(model: str, scene: Scene, threads: int, gemm_gflops: float) -> dict[str, dict[str, float]]:
+    """Prints the table of one model and gives its figures.
+
+    Args:
+        model: Packaged name or ONNX file.
+        scene: One tile.
+        threads: CPU threads.
+        gemm_gflops: Peak of a matrix product, measured in the same run.
+    """
+    package = load_model(model)
+    facts = package.manifest
+    preparer = TilePreparer(facts, threads)
+    cube_gb = 1e-9 * scene.radiance.nbytes
+    whitening: list[float] = []
+    whiten = preparer._whiten
+
+    def timed(whitener: object) -> None:
+        whitening.append(_seconds(lambda: whiten(whitener), 1))
+
+    preparer._whiten = timed
+    prepared = preparer.prepare(scene.radiance, scene.valid, scene.rgb)
+    prepare_s = _seconds(lambda: preparer.prepare(scene.radiance, scene.valid, scene.rgb))
+    parts = {"prepare": (prepare_s - (median(whitening) if whitening else 0.0), 0.0, 2 * cube_gb)}
+    if whitening:
+        parts["whitening"] = (median(whitening), 2e-9 * scene.radiance.size * len(scene.bands), 2 * cube_gb)
+    seconds = _graph_seconds(package.onnx, prepared.inputs, threads)
+    giga_flop, giga_bytes = work_by_part(Path(package.source))
+    for part in PARTS:
+        parts[part] = (seconds[part], giga_flop[part], giga_bytes[part])
+    probability = np.linspace(0, 1, scene.valid.size, dtype=np.float32).reshape(scene.shape)
+    rule = facts.rule
+
+    def decide() -> None:
+        find_plumes(plume_mask(probability, scene.valid, rule), probability, probability)
+
+    parts["decision"] = (_seconds(decide), 0.0, 3e-9 * probability.nbytes)
+    bandwidth, total = _bandwidth(), sum(seconds for seconds, _, _ in parts.values())
+    rows, figures = [], {}
+    for name, (spent, flop, traffic) in parts.items():
+        least = max(flop / gemm_gflops, traffic / bandwidth)
+        limit = "arithmetic" if flop / gemm_gflops > traffic / bandwidth else "memory"
+        figures[name] = {
+            "milliseconds": 1e3 * spent,
+            "giga_flop": flop,
+            "giga_bytes": traffic,
+            "gflops": flop / spent,
+            "gemm_share": flop / spent / gemm_gflops,
+            "roof_share": least / spent,
+        }
+        row = [f"{1e3 * spent:.1f}", f"{100 * spent / total:.0f}", f"{flop:.2f}", f"{1e3 * traffic:.0f}"]
+        rows.append([name, *row, f"{flop / spent:.0f}", f"{100 * flop / spent / gemm_gflops:.0f}", limit])
+        rows[-1].append(f"{100 * least / spent:.0f}")
+    header = ["part", "ms", "% of time", "GFLOP", "MB", "GFLOP/s", "% GEMM peak", "roof", "% of roof"]
+    print_table(f"{facts.name} on OpenVINO by part, {gemm_gflops:.0f} GFLOP/s, {bandwidth:.1f} GB/s", header, rows)
+    return figures
