@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Bool, Float32
+from jaxtyping import Bool, Float32, Int
 
 from flame.filters.background import PIXELS_PER_BAND, usable_background
 from flame.filters.errors import FilterError
 from flame.filters.mag1c import Mag1cSettings
 from flame.filters.mag1c_fit import fit, reweight
-from flame.filters.pixels import Pixels, pixels_of
+from flame.filters.pixels import Block, Pixels, pixels_of
 from flame.physics import ABSORPTION_UNIT_PPM_M, BandSet, unit_absorption
 
 __all__ = ["Mag1cSasSettings", "sample_of", "score"]
@@ -68,15 +68,24 @@ def score(
     pixels = pixels_of(radiance, bands, valid)
     sample, background = usable_background(sample_of(pixels, settings.sample_share), limits)
     fitted = fit(sample.pixels, background, unit_absorption(bands), settings.mag1c.iterations)
-    weights = np.stack([fitted.weight, fitted.mean / (fitted.mean @ fitted.mean)])
-    response, albedo = pixels.project_all(weights, float(fitted.mean @ fitted.weight), 0.0)
-    if np.isnan(response).any():
-        raise FilterError("valid pixels hold NaN, infinite or absurdly large radiance; mark them invalid")
+    weights = np.stack([fitted.weight, fitted.mean / (fitted.mean @ fitted.mean)]).astype(np.float32)
+    offset = np.float32(fitted.mean @ fitted.weight)
     # With u = response / sqrt(normaliser), k steps of u - 1 / u from u itself stay above 0 if u > 2 cos(pi / (k + 2)).
-    least = 0.999 * 2.0 * np.cos(np.pi / (settings.apply_iterations + 2)) * np.sqrt(fitted.normaliser)
-    found = np.flatnonzero(response > least)
-    found = found[(albedo[found] >= limits.min_albedo) & (albedo[found] <= limits.max_albedo)]
-    response, albedo = response[found], albedo[found]
+    least = 0.999 * 2.0 * np.cos(np.pi / (settings.apply_iterations + 2)) * np.sqrt(fitted.normaliser) + offset
+
+    def candidates(block: Block) -> tuple[Int[np.ndarray, " pixel"], Float32[np.ndarray, "2 pixel"]]:
+        """Where methane may be, with response and albedo; picked out while the block is in cache."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            both = weights @ block.spectra
+        if np.isnan(both[0]).any():
+            raise FilterError("valid pixels hold NaN, infinite or absurdly large radiance; mark them invalid")
+        chosen = np.flatnonzero(both[0] > least)
+        return block.places(chosen), both[:, chosen]
+
+    places, values = zip(*pixels.map(candidates), strict=True)
+    found, (response, albedo) = np.concatenate(places), np.concatenate(values, axis=1)
+    lit = (albedo >= limits.min_albedo) & (albedo <= limits.max_albedo)
+    found, response, albedo = found[lit], response[lit] - offset, albedo[lit]
     signal = response / np.float32(fitted.normaliser)
     for _ in range(settings.apply_iterations):
         signal = reweight(response, signal, fitted.normaliser)

@@ -138,16 +138,12 @@ class Pixels:
 
     def project(self, weight: Float[np.ndarray, " band"], offset: float = 0.0) -> Float32[np.ndarray, " pixel"]:
         """`weight . x - offset` for every usable pixel, 0 elsewhere."""
-        return np.asarray(self.project_all(weight[None], offset)[0])
-
-    def project_all(self, weights: Float[np.ndarray, "row band"], *offsets: float) -> Float32[np.ndarray, "row pixel"]:
-        """`weight . x - offset` for several weights in one go."""
-        out = np.zeros((len(weights), self.usable.size), dtype=np.float32)
-        weights32, offsets32 = weights.astype(np.float32), np.array(offsets, dtype=np.float32)[:, None]
+        out = np.zeros(self.usable.size, dtype=np.float32)
+        weight32, offset32 = weight.astype(np.float32), np.float32(offset)
 
         def fill(block: Block) -> None:
             with np.errstate(over="ignore", invalid="ignore"):
-                out[:, block.where] = weights32 @ block.spectra - offsets32
+                out[block.where] = weight32 @ block.spectra - offset32
 
         self.map(fill)
         return out
