@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from flame.onboard import Detector, load_model
 from flame.physics import sensor
@@ -147,6 +148,7 @@ def use_cores(threads: int) -> None:
     """Confines the process, so that libraries that choose their threads themselves have no more than the others."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    threadpool_limits(threads)
 
 
 def check_masks(masks: Mapping[str, Mask]) -> None:
