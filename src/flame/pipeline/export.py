@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -123,11 +124,13 @@ def _package(
 
 
 def _simulated(manifest: Manifest) -> list[Scene]:
-    """Three simulated tiles, the last with a fifth of its pixels missing."""
+    """Three simulated tiles, at least two of them with a plume, the last with a fifth of its pixels missing."""
     if manifest.sensor == "unknown":
         raise ExportError("the model's bands are of no sensor that can be simulated; give scenes to compare on")
     settings = preset("wide", size=manifest.tile, sensor_name=manifest.sensor)
-    scenes = [simulate_tile(tile_generator(0, i), settings, f"check{i}").tile.scene for i in range(3)]
+    drawn = (simulate_tile(tile_generator(0, i), settings, f"check{i}").tile for i in count())
+    first = next(drawn)
+    scenes = [first.scene, *islice((tile.scene for tile in drawn if tile.label.any()), 2)]
     holes = np.random.default_rng(0).random(scenes[2].shape) < 0.2
     return [*scenes[:2], replace(scenes[2], valid=scenes[2].valid & ~holes)]
 
