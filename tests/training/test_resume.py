@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,14 @@ def test_model_file_gives_the_model_back(tmp_path):
     assert stored.provenance["recipe"]["name"] == "tiny"
     assert stored.model.settings == trainer.recipe.model
     assert not stored.model.training
+
+
+def test_a_run_can_start_from_another_ones_weights(tmp_path):
+    toy_trainer(tmp_path / "first").run()
+    stored = load_model(tmp_path / "first")
+    larger = Trainer(toy_recipe(), ToyTiles(4, size=40, seed=2), ToyTiles(2, seed=1), tmp_path / "second", start=stored)
+    for name, tensor in larger.model.state_dict().items():
+        assert torch.equal(tensor, stored.model.state_dict()[name]), name
+    other = replace(toy_recipe(), model=replace(toy_recipe().model, width=8))
+    with pytest.raises(RunError, match="another architecture"):
+        Trainer(other, ToyTiles(4), ToyTiles(2), tmp_path / "third", start=stored)

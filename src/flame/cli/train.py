@@ -21,6 +21,9 @@ def run(
     recipe: Annotated[str, typer.Option(help="paper, cpu, flame-plus or tiny.")] = "paper",
     seed: Annotated[int, typer.Option(min=0, help="Decides initial weights, order and augmentation.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the folder's checkpoint.")] = False,
+    start: Annotated[
+        Path | None, typer.Option(help="Run folder or model.safetensors whose weights to start from.")
+    ] = None,
     validation: Annotated[
         list[Path] | None, typer.Option(help="Choose the epoch by the training tiles of this folder instead.")
     ] = None,
@@ -33,6 +36,7 @@ def run(
     """Train a model; runs on the CPU, a GPU, or under torchrun on many, and survives being killed (--resume)."""
     import torch
 
+    from flame.models.weights import load_model
     from flame.training import recipes
     from flame.training.data import JoinedTiles, open_split, training_and_validation
     from flame.training.distributed import join, one_after_another
@@ -55,7 +59,8 @@ def run(
             held = JoinedTiles(tuple(open_split(root, "train", workers, told) for root in validation))
     console.print(f"{len(training)} training and {len(held)} validation tiles, recipe {chosen.name}, seed {seed}")
     with _watching(console) as watch:
-        progress = Trainer(chosen, training, held, out, seed, resume, watch).run()
+        given = None if start is None else load_model(start)
+        progress = Trainer(chosen, training, held, out, seed, resume, watch, given).run()
     console.print(
         f"best validation F1 {progress.best_f1:.3f} in epoch {progress.best_epoch}: {out / 'model.safetensors'}"
     )

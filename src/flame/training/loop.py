@@ -14,7 +14,7 @@ from torch import Tensor
 
 from flame.errors import FlameError
 from flame.models import Flame
-from flame.models.weights import load_model, save_model
+from flame.models.weights import StoredModel, load_model, save_model
 from flame.physics import BandMismatchError, unit_absorption
 from flame.training.batches import TileSequence, TrainingBatch, epoch_batches, prefetched
 from flame.training.calibrate import calibrate
@@ -70,6 +70,8 @@ class Trainer:
         seed: Decides initial weights, order and augmentation.
         resume: Go on from the folder's checkpoint if there is one.
         watch: Called after each step.
+        start: A trained model whose weights and training statistics the run starts from, for example to go on with
+            larger tiles.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Trainer:
         seed: int = 0,
         resume: bool = False,
         watch: Callable[[StepReport], None] | None = None,
+        start: StoredModel | None = None,
     ) -> None:
         if not validation.bands.matches(training.bands):
             raise BandMismatchError(training.bands, validation.bands, "the validation set")
@@ -93,6 +96,8 @@ class Trainer:
         self._watch = watch or (lambda _: None)
         torch.manual_seed(seed)
         model = Flame(self.recipe.model, unit_absorption(training.bands), training_statistics(training))
+        if start is not None:
+            self._take_over(model, start)
         if self.world.size > 1:
             share_batch_norm(model)
         self.model = model.to(self.device)
@@ -114,6 +119,13 @@ class Trainer:
                 checkpoint, self.progress.recipe, seed, self.model, self.optimizer, self.average
             )
         self._saved = time.monotonic()
+
+    def _take_over(self, model: Flame, start: StoredModel) -> None:
+        if not start.bands.matches(self.training.bands):
+            raise BandMismatchError(start.bands, self.training.bands, "the training set")
+        if start.model.settings != self.recipe.model:
+            raise RunError("the model to start from has another architecture than the recipe; give the recipe it is of")
+        model.load_state_dict(start.model.state_dict())
 
     def run(self) -> Progress:
         """Trains to the last epoch and gives the course of the run."""
