@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import gcd
 
 import numpy as np
-from jaxtyping import Bool, Float32, UInt8
+from jaxtyping import Bool, Float, Float32, UInt8
 from threadpoolctl import ThreadpoolController
 
 from flame.onboard.background import STATISTICS, Whitener, tile_background
@@ -86,9 +86,9 @@ class TilePreparer:
         side = self._manifest.tile
         step = gcd(_CHUNK_ROWS, self._manifest.block_rows)
         chunks = list(pairwise(sorted({*range(0, rows, step), rows - first, rows})))
-        floor = self._floor(radiance, valid, first)
+        floor, level = self._floor(radiance, valid, first)
         work = self._pool.map if self._pool is not None else map
-        for _ in work(lambda chunk: self._log_rows(radiance, chunk, cols, first, floor), chunks):
+        for _ in work(lambda chunk: self._log_rows(radiance, chunk, cols, first, floor, level), chunks):
             pass
         quality = np.full((side, side), Quality.INVALID, dtype=np.uint8)
         low, high = self._low[:rows, :cols], self._high[:rows, :cols]
@@ -104,24 +104,36 @@ class TilePreparer:
 
     def _floor(
         self, radiance: Float32[np.ndarray, "band row col"], valid: Bool[np.ndarray, "row col"], first: int = 0
-    ) -> float:
-        """The manifest's share of the tile's level, which is found as `flame.models.fields` finds it."""
+    ) -> tuple[float, Float[np.ndarray, " band"]]:
+        """The manifest's share of the tile's level, found as `flame.models.fields` finds it, and each band's level."""
         for step in (_LEVEL_STEP, 1):
             down = (np.arange(0, valid.shape[0], step) + first) % radiance.shape[1]
             grid = radiance[:, down, ::step]
             quality = pixel_quality(
                 grid.min(axis=0), grid.max(axis=0), valid[::step, ::step], self._manifest.saturation_radiance, 0.0
             )
-            mean = grid[:, (quality & UNUSABLE) == 0].mean(axis=0)
-            if mean.size:
+            seen = grid[:, (quality & UNUSABLE) == 0]
+            if seen.size:
+                mean = seen.mean(axis=0)
                 middle = (mean.size - 1) // 2  # the lower median
-                return self._manifest.floor_share * max(float(np.partition(mean, middle)[middle]), 1e-9)
-        return self._manifest.floor_share
+                floor = self._manifest.floor_share * max(float(np.partition(mean, middle)[middle]), 1e-9)
+                return floor, np.maximum(seen.mean(axis=1, dtype=np.float64), floor)
+        return self._manifest.floor_share, np.ones(len(radiance))
 
     def _log_rows(
-        self, radiance: Float32[np.ndarray, "band row col"], rows: tuple[int, int], cols: int, first: int, floor: float
+        self,
+        radiance: Float32[np.ndarray, "band row col"],
+        rows: tuple[int, int],
+        cols: int,
+        first: int,
+        floor: float,
+        level: Float[np.ndarray, " band"],
     ) -> None:
-        """One pass over some rows while they are in cache: least, greatest, logarithm."""
+        """One pass over some rows while they are in cache: least, greatest, logarithm.
+
+        Spectra to be whitened are divided by each band's level first. That cancels with their mean, and float32 has
+        more digits for a logarithm near zero; whitening magnifies its rounding a thousand times.
+        """
         part = slice(*rows)
         source = (rows[0] + first) % radiance.shape[1]
         chunk = radiance[:, source : source + rows[1] - rows[0]]
@@ -131,6 +143,8 @@ class TilePreparer:
             block, row = divmod(rows[0], self._manifest.block_rows)
             out = self._spectra[block, :, row : row + rows[1] - rows[0], :cols]
             np.maximum(chunk, np.float32(floor), out=out)
+            if "whitened" in self._manifest.inputs:
+                out *= (1.0 / level).astype(np.float32)[:, None, None]
             np.log(out, out=out)
 
     @staticmethod
@@ -192,7 +206,8 @@ class TilePreparer:
             fill_unusable(colour, usable, facts.fill_block)
             return colour
         with np.errstate(invalid="ignore"):
-            np.log(np.maximum(rgb, np.float32(self._floor(rgb, usable[: rgb.shape[1], : rgb.shape[2]]))), out=within)
+            floor, _ = self._floor(rgb, usable[: rgb.shape[1], : rgb.shape[2]])
+            np.log(np.maximum(rgb, np.float32(floor)), out=within)
         fill_unusable(colour, usable, facts.fill_block)
         colour -= colour.mean(axis=(1, 2), keepdims=True, dtype=np.float64).astype(np.float32)
         return colour
