@@ -1,11 +1,12 @@
 """The decision rule is a morphological opening of the valid pixels above the threshold."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy import ndimage
 
-from flame.detection import DecisionRule, plume_mask
+from flame.detection import CROSS, DecisionRule, plume_mask
 
 shapes = st.tuples(st.integers(1, 12), st.integers(1, 12))
 
@@ -54,3 +55,11 @@ def test_the_threshold_itself_is_not_plume_and_opening_can_be_left_out():
     valid = np.ones((3, 3), dtype=bool)
     rule = DecisionRule(threshold=300.0, opening=False)
     assert np.argwhere(plume_mask(score, valid, rule)).tolist() == [[1, 1]]
+
+
+@settings(max_examples=50, deadline=None)
+@given(rows=st.integers(1, 12), cols=st.integers(1, 12), seed=st.integers(0, 999), share=st.floats(0.3, 1.0))
+def test_opening_is_scipys(rows, cols, seed, share):
+    above = np.random.default_rng(seed).random((rows, cols)) < share
+    found = plume_mask(above.astype(np.float32), np.ones((rows, cols), np.bool_))
+    np.testing.assert_array_equal(found, ndimage.binary_opening(above, CROSS))
