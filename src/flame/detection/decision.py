@@ -60,7 +60,7 @@ def _opened(mask: Bool[np.ndarray, "row col"]) -> Bool[np.ndarray, "row col"]:
     return opened
 
 
-def _cross(padded: Bool[np.ndarray, "row+2 col+2"]) -> tuple[Bool[np.ndarray, "row col"], list[np.ndarray]]:
+def _cross(padded: Bool[np.ndarray, "_row _col"]) -> tuple[np.ndarray, list[np.ndarray]]:
     """A padded mask's middle, and the same moved by one up, down, left and right."""
     inner = slice(1, -1)
     shifted = ((slice(2, None), inner), (slice(0, -2), inner), (inner, slice(2, None)), (inner, slice(0, -2)))
