@@ -101,3 +101,23 @@ def test_a_run_can_start_from_another_ones_weights(tmp_path):
     other = replace(toy_recipe(), model=replace(toy_recipe().model, width=8))
     with pytest.raises(RunError, match="another architecture"):
         Trainer(other, ToyTiles(4), ToyTiles(2), tmp_path / "third", start=stored)
+
+
+def test_a_run_killed_between_its_last_step_and_the_epochs_end_logs_the_same_rate(tmp_path):
+    whole = toy_trainer(tmp_path / "whole")
+    whole.run()
+
+    class Killed(Exception):
+        pass
+
+    def kill(report):
+        if report.epoch == 0 and report.step == report.steps and report.validation is None:
+            raise Killed
+
+    broken = toy_trainer(tmp_path / "broken", watch=kill)
+    with pytest.raises(Killed):
+        broken.run()
+    broken._save()  # as the loop would have done a moment later
+    resumed = toy_trainer(tmp_path / "broken", resume=True)
+    resumed.run()
+    assert [row["rate"] for row in resumed.progress.history] == [row["rate"] for row in whole.progress.history]

@@ -202,7 +202,9 @@ class Trainer:
     def _finish_epoch(self, steps: int, seconds: float) -> None:
         progress = self.progress
         means = {"loss": "total", "segmentation": "segmentation", "auxiliary": "auxiliary"}
-        row = {"epoch": float(progress.epoch + 1), "rate": float(self.optimizer.param_groups[0]["lr"])}
+        # From the schedule, not from the optimiser: a run resumed after an epoch's last step has not set it yet.
+        rate = learning_rate((progress.epoch + 1) * steps - 1, self.recipe.epochs * steps, self.recipe.optimizer)
+        row = {"epoch": float(progress.epoch + 1), "rate": rate}
         row |= {name: progress.sums.get(source, math.nan) / steps for name, source in means.items()}
         if self.world.rank == 0:
             row |= self._validate()
