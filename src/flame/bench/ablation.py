@@ -54,6 +54,7 @@ STEPS: dict[str, Step] = {
     ),
     "paper-average": Step("flame + averaged weights", "cpu", ("optimizer.averaging=0.99",)),
     "plus": Step("flame-plus", "flame-plus"),
+    "plus-tile-lift": Step("flame-plus, lift whitened by the tile", "flame-plus", ("model.lift_space=tile",)),
     "plus-no-ppm-m": Step("flame-plus, inputs not in ppm m", "flame-plus", (_OLD_INPUTS,)),
     "plus-no-inputs": Step("flame-plus, no further inputs", "flame-plus", ("model.noise_inputs=",)),
     "plus-no-score": Step("flame-plus, no score", "flame-plus", ("model.score=none",)),
