@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["whole_file", "write_json", "write_whole"]
+__all__ = ["json_text", "whole_file", "write_json", "write_whole"]
 
 
 @contextmanager
@@ -33,9 +33,14 @@ def write_whole(path: Path, content: bytes | str) -> None:
         partial.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
+def json_text(content: object) -> str:
+    """Indented JSON that every parser reads: what is undefined (NaN) or infinite becomes null."""
+    return json.dumps(_finite(content), indent=1, allow_nan=False) + "\n"
+
+
 def write_json(path: Path, content: object) -> None:
-    """Writes indented JSON that every parser reads: what is undefined (NaN) or infinite becomes null."""
-    write_whole(path, json.dumps(_finite(content), indent=1, allow_nan=False) + "\n")
+    """Writes `json_text`."""
+    write_whole(path, json_text(content))
 
 
 def _finite(content: object) -> object:

@@ -20,7 +20,7 @@ from flame.training.recipes import recipe
 
 __all__ = ["STEPS", "Step", "ablation_table", "run_ablation"]
 
-_OLD_INPUTS = "model.noise_inputs=matched_filter,brightness,anomaly,coherence,noise"
+_INPUTS_NOT_IN_PPM_M = "model.noise_inputs=matched_filter,brightness,anomaly,coherence,noise"
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ STEPS: dict[str, Step] = {
     "paper-average": Step("flame + averaged weights", "cpu", ("optimizer.averaging=0.99",)),
     "plus": Step("flame-plus", "flame-plus"),
     "plus-tile-lift": Step("flame-plus, lift whitened by the tile", "flame-plus", ("model.lift_space=tile",)),
-    "plus-no-ppm-m": Step("flame-plus, inputs not in ppm m", "flame-plus", (_OLD_INPUTS,)),
+    "plus-no-ppm-m": Step("flame-plus, inputs not in ppm m", "flame-plus", (_INPUTS_NOT_IN_PPM_M,)),
     "plus-no-inputs": Step("flame-plus, no further inputs", "flame-plus", ("model.noise_inputs=",)),
     "plus-no-score": Step("flame-plus, no score", "flame-plus", ("model.score=none",)),
     "plus-no-teacher": Step("flame-plus, no teacher", "flame-plus", ("loss.teacher_weight=0.0",)),

@@ -96,7 +96,7 @@ def run_limit(
         plume_tiles += bool(tile.label.any())
     counts, choices = limit.result()
     report: dict[str, Any] = {
-        "plan": {**asdict(plan), "backgrounds": [Path(name).name for name in plan.backgrounds]},
+        "plan": plan.facts(),
         "split": split,
         "tiles": tiles,
         "plume_pixel_share": plume_pixels / valid_pixels,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from flame.bench.tables import shown
 from flame.detection import Evaluation, PixelCounts
 from flame.files import write_json, write_whole
 from flame.filters import filter_named
-from flame.onboard import Detector
+from flame.onboard import Detector, load_model
 from flame.pipeline.datasets import SimulationPlan, map_tiles
 from flame.scene import Scene
 
@@ -106,7 +106,7 @@ def run_robustness(
         workers: Number of processes; by default one for each core.
         on_tile: Called after each tile, for a progress bar.
     """
-    manifest = Detector(model, runtime, threads=1).manifest
+    manifest = load_model(model).manifest
     judged = {name: Evaluation() for name in CONDITIONS}
     overlap = {name: PixelCounts() for name in CONDITIONS}
     mag1c = Evaluation(probabilities=False)
@@ -126,7 +126,7 @@ def run_robustness(
     report: dict[str, Any] = {
         "model": manifest.name,
         "sha256": manifest.sha256,
-        "plan": {**asdict(plan), "backgrounds": [Path(name).name for name in plan.backgrounds]},
+        "plan": plan.facts(),
         "split": split,
         "tiles": tiles,
         "conditions": {

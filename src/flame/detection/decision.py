@@ -48,7 +48,7 @@ def plume_mask(
 
 
 def _opened(mask: Bool[np.ndarray, "row col"]) -> Bool[np.ndarray, "row col"]:
-    """The opening by `CROSS`, as SciPy has it but twenty times as fast, which counts in flight."""
+    """The opening by `CROSS`, equal to SciPy's, in ten passes over the bytes: SciPy's own takes long in flight."""
     padded = np.pad(mask, 1)
     middle, neighbours = _cross(padded)
     for neighbour in neighbours:

@@ -81,9 +81,8 @@ class WhitenedTile(PixelStatistics):
 
     @property
     def ppm_m(self) -> Float[Tensor, "batch 1 1"]:
-        """Enhancement that one standard deviation of the response stands for: the tile's noise, in ppm m."""
-        noise: Tensor = ABSORPTION_UNIT_PPM_M / self.target.norm(dim=1).clamp_min(_TINY)
-        return noise[:, None, None]
+        """See `PixelStatistics`."""
+        return noise_ppm_m(self.target)
 
     @cached_property
     def power(self) -> Float[Tensor, "batch row col"]:

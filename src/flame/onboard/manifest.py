@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from flame.detection import DecisionRule
 from flame.errors import FlameError
+from flame.files import json_text
 from flame.physics import RADIANCE_UNIT, BandSet
 
 __all__ = ["FORMAT", "INPUTS", "OUTPUTS", "BackgroundFacts", "Manifest", "ModelError"]
@@ -78,6 +78,7 @@ class Manifest:
         threshold: Probability above which a pixel is plume.
         opening: Whether the mask is opened by a 3x3 cross.
         floor_share: Radiance below this share of the tile's level is taken as this before the logarithm.
+        level_step: Step, in rows and columns, of the grid of pixels on which the level is found.
         saturation_radiance: Radiance from which on a pixel counts as saturated.
         rgb: How RGB is normalised: divided by `rgb_scale` ("fixed"), or as log-ratio to the tile's mean ("tile").
         rgb_scale: Divisor of RGB, in radiance units.
@@ -103,6 +104,7 @@ class Manifest:
     threshold: float = 0.5
     opening: bool = True
     floor_share: float = 0.005
+    level_step: int = 8
     saturation_radiance: float = 1e4
     rgb: str = "fixed"
     rgb_scale: float = 60.0
@@ -134,10 +136,16 @@ class Manifest:
             raise ModelError(
                 f"{self.name}: {len(self.absorption)} absorption values for {len(self.band_centres_nm)} bands"
             )
-        if self.tile < 1 or self.tau_ppm_m <= 0 or not 0 <= self.threshold <= 1 or self.floor_share <= 0:
+        if (
+            self.tile < 1
+            or self.tau_ppm_m <= 0
+            or not 0 <= self.threshold <= 1
+            or self.floor_share <= 0
+            or self.level_step < 1
+        ):
             raise ModelError(
-                f"{self.name}: tile {self.tile}, tau {self.tau_ppm_m} ppm m, threshold {self.threshold} or radiance "
-                f"floor {self.floor_share} is out of range"
+                f"{self.name}: tile {self.tile}, tau {self.tau_ppm_m} ppm m, threshold {self.threshold}, floor "
+                f"share {self.floor_share} or level step {self.level_step} is out of range"
             )
         if self.tile % self.block_rows:
             raise ModelError(f"{self.name}: blocks of {self.row_block} rows do not fill a tile of {self.tile}")
@@ -160,7 +168,7 @@ class Manifest:
 
     def to_json(self) -> str:
         """The text of the manifest file."""
-        return json.dumps(_without_nan(asdict(self)), indent=1, allow_nan=False) + "\n"
+        return json_text(asdict(self))
 
     @classmethod
     def from_json(cls, text: str, where: str = "manifest") -> Manifest:
@@ -185,12 +193,3 @@ class Manifest:
             raise ModelError(f"{where}: the entry {missing} is missing") from None
         except TypeError as mistake:
             raise ModelError(f"{where}: {mistake}") from None
-
-
-def _without_nan(value: Any) -> Any:
-    """JSON has no NaN: undefined figures, such as the precision of an empty mask, become null."""
-    if isinstance(value, Mapping):
-        return {name: _without_nan(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -22,7 +22,6 @@ from flame.onboard.quality import UNUSABLE, Quality, pixel_quality
 __all__ = ["PreparedTile", "TilePreparer", "fill_unusable"]
 
 _CHUNK_ROWS = 16
-_LEVEL_STEP = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +105,7 @@ class TilePreparer:
         self, radiance: Float32[np.ndarray, "band row col"], valid: Bool[np.ndarray, "row col"], first: int = 0
     ) -> tuple[float, Float[np.ndarray, " band"]]:
         """The manifest's share of the tile's level, found as `flame.models.fields` finds it, and each band's level."""
-        for step in (_LEVEL_STEP, 1):
+        for step in (self._manifest.level_step, 1):
             down = (np.arange(0, valid.shape[0], step) + first) % radiance.shape[1]
             grid = radiance[:, down, ::step]
             quality = pixel_quality(
@@ -114,9 +113,7 @@ class TilePreparer:
             )
             seen = grid[:, (quality & UNUSABLE) == 0]
             if seen.size:
-                mean = seen.mean(axis=0)
-                middle = (mean.size - 1) // 2  # the lower median
-                floor = self._manifest.floor_share * max(float(np.partition(mean, middle)[middle]), 1e-9)
+                floor = self._manifest.floor_share * max(float(_lower_median(seen.mean(axis=0))), 1e-9)
                 return floor, np.maximum(seen.mean(axis=1, dtype=np.float64), floor)
         return self._manifest.floor_share, np.ones(len(radiance))
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from flame import __version__
 from flame.errors import FlameError
@@ -74,6 +74,10 @@ class SimulationPlan:
     def settings(self) -> TileSettings:
         """The distributions to draw from."""
         return preset(self.preset, size=self.size, sensor_name=self.sensor)
+
+    def facts(self) -> dict[str, Any]:
+        """The plan for a report; of real scenes only their names, not where they lie."""
+        return {**asdict(self), "backgrounds": [Path(name).name for name in self.backgrounds]}
 
     def name(self, index: int) -> str:
         """Name of a tile."""

@@ -18,7 +18,7 @@ from flame.detection import plume_mask
 from flame.errors import FlameError
 from flame.models import Flame
 from flame.models.export import to_onnx
-from flame.models.fields import FLOOR_SHARE
+from flame.models.fields import FLOOR_SHARE, LEVEL_STEP
 from flame.models.weights import StoredModel, load_model
 from flame.onboard import BackgroundFacts, Detector, Manifest, ModelPackage, sha256_of, write_package
 from flame.physics import SENSORS, BandSet, unit_absorption
@@ -114,6 +114,7 @@ def _package(
         tau_ppm_m=kind.tau_ppm_m,
         sha256=sha256_of(onnx),
         floor_share=FLOOR_SHARE,
+        level_step=LEVEL_STEP,
         rgb="tile" if kind.rgb == "tile" else "fixed",
         rgb_scale=kind.rgb_scale,
         background=BackgroundFacts(**asdict(kind.background)) if per_tile else None,
