@@ -1,25 +1,31 @@
 """Plumes in real radiance: the AVIRIS cube of Indian Pines that tensorly ships."""
 
 from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
-from tensorly.datasets import load_indian_pines
 
 from flame.errors import FlameError
-from flame.physics import BandSet, transmittance
+from flame.io import read_scene
+from flame.physics import BandSet, sensor, transmittance
 from flame.scene import Acquisition, Scene
 from flame.simulate import cut_background, inject_plume, preset
 
 
 @pytest.fixture(scope="module")
-def indian_pines():
-    """The cube's methane bands as radiance. Its wavelength list is one band too long from index 103, with two typos."""
-    cube = load_indian_pines()
-    nm = np.array(cube["ticks"][1], dtype=np.float64)
-    nm[nm == 2260.22], nm[nm == 2270.15] = 2212.22, 2222.15
-    nm[104:] = nm[103:-1].copy()
-    radiance = (np.moveaxis(np.asarray(cube["tensor"], dtype=np.float32), -1, 0) - 1000.0) / 500.0
+def chip_maker():
+    """tools/make_indian_pines_chip.py, which knows the cube's unit and mends its list of wavelengths."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parents[2] / "tools"))
+        yield import_module("make_indian_pines_chip")
+
+
+@pytest.fixture(scope="module")
+def indian_pines(chip_maker):
+    """The cube's own methane bands as radiance."""
+    nm, radiance = chip_maker.read_cube()
     window = nm > 2115.0
     return Scene(
         np.ascontiguousarray(radiance[window]),
@@ -27,6 +33,19 @@ def indian_pines():
         np.ones(radiance.shape[1:], np.bool_),
         acquisition=Acquisition(source="indian_pines", solar_zenith_deg=30.0, view_zenith_deg=0.0),
     ).methane()
+
+
+def test_a_chip_in_other_bands_shows_the_same_land(chip_maker, indian_pines, tmp_path):
+    np.savez(tmp_path / "chip.npz", **chip_maker.make_chip("aviris-ng"))
+    chip = read_scene(tmp_path / "chip.npz")
+    assert chip.bands.matches(sensor("aviris-ng").bands.methane())
+    assert chip.rgb is not None
+    shared = np.array([np.interp(indian_pines.bands.centres_nm, chip.bands.centres_nm, pixel) for pixel in _some(chip)])
+    np.testing.assert_allclose(shared[:, 1:-1], _some(indian_pines)[:, 1:-1], atol=0.02)
+
+
+def _some(scene: Scene) -> np.ndarray:
+    return scene.radiance[:, ::24, ::24].reshape(len(scene.bands), -1).T
 
 
 @pytest.fixture

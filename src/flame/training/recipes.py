@@ -73,6 +73,7 @@ PAPER = Recipe("paper")
 _NEVER_ENDS = 1e6
 
 PLUS_MODEL = FlameSettings(
+    backbone="coarse-ufno",
     conditioning="tile",
     lift_space="training",
     score_space="whitened",

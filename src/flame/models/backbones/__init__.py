@@ -7,11 +7,12 @@ from collections.abc import Callable
 from torch import nn
 
 from flame.errors import FlameError
+from flame.models.backbones.coarse_ufno import CoarseUFno
 from flame.models.backbones.ufno import UFno
 
-__all__ = ["BACKBONES", "UFno", "UnknownBackboneError", "make_backbone"]
+__all__ = ["BACKBONES", "CoarseUFno", "UFno", "UnknownBackboneError", "make_backbone"]
 
-BACKBONES: dict[str, Callable[..., nn.Module]] = {"ufno": UFno}
+BACKBONES: dict[str, Callable[..., nn.Module]] = {"ufno": UFno, "coarse-ufno": CoarseUFno}
 """Constructors taking `channels` (of the lifted field) and `modes`."""
 
 

@@ -1,0 +1,68 @@
+"""Compiles the flight kernels while the package is built, once for each instruction set, with whatever C compiler there is.
+
+Without a compiler the package is built all the same: it then runs its models on onnxruntime or OpenVINO, as it does on
+a processor that the kernels were not compiled for.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+FOLDER = Path("src/flame/onboard/native")
+LIBRARY = "kernels.so"
+FLAGS = ["-O3", "-std=gnu11", "-fPIC", "-fvisibility=hidden", "-fno-math-errno"]
+X86_SETS = {
+    "avx2": ["-mavx2", "-mfma"],
+    "avx512": ["-mavx512f", "-mavx512dq", "-mfma", "-mprefer-vector-width=512"],
+}
+
+
+def compile_kernels(source: Path, library: Path) -> None:
+    """Compiles `source` for every instruction set into one library.
+
+    Raises:
+        OSError: If there is no compiler.
+        subprocess.CalledProcessError: If it fails.
+    """
+    compiler = os.environ.get("CC") or next((name for name in ("cc", "gcc", "clang") if shutil.which(name)), "cc")
+    sets = {"baseline": ["-DBASELINE"]}
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        sets |= X86_SETS
+    with TemporaryDirectory() as folder:
+        objects = [Path(folder) / f"{name}.o" for name in sets]
+        for target, (name, flags) in zip(objects, sets.items(), strict=True):
+            command = [compiler, *FLAGS, *flags, f"-DSUFFIX=_{name}", "-c", str(source), "-o", str(target)]
+            subprocess.run(command, check=True, capture_output=True)
+        linked = Path(folder) / library.name
+        subprocess.run([compiler, "-shared", *map(str, objects), "-o", str(linked)], check=True, capture_output=True)
+        shutil.copyfile(linked, library.with_suffix(".new"))
+    library.with_suffix(".new").replace(library)
+
+
+class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
+    """Runs for wheels and for editable installs, where the library is left beside its source."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compiles and adds the library to what is packed."""
+        if self.target_name != "wheel":
+            return
+        folder = Path(self.root) / FOLDER
+        try:
+            compile_kernels(folder / "kernels.c", folder / LIBRARY)
+        except (OSError, subprocess.CalledProcessError) as failure:
+            print(f"flame: built without native kernels ({failure})", file=sys.stderr)
+            return
+        build_data["artifacts"].append(str(FOLDER / LIBRARY))
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
