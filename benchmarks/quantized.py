@@ -21,7 +21,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 
 from flame.detection import Evaluation
 from flame.io import starcop
-from flame.onboard import Detector, load_model, sha256_of, write_package
+from flame.onboard import Detector, ModelPackage, load_model, sha256_of, write_package
 from flame.onboard.prepare import TilePreparer
 from flame.pipeline.export import export_model
 from flame.tile import LabelledTile
@@ -64,7 +64,8 @@ def quantise(package: Path, out: Path, data: Path) -> Path:
     )
     content = out.read_bytes()
     name = f"{loaded.manifest.name}, int8"
-    write_package(content, replace(loaded.manifest, name=name, sha256=sha256_of(content)), out)
+    manifest = replace(loaded.manifest, name=name, sha256=sha256_of(content), network=None)
+    write_package(ModelPackage(manifest, content, str(out)), out)
     return out
 
 

@@ -20,7 +20,7 @@ BANDS = sensor("aviris-ng").bands.methane()
 def packaged(tmp_path_factory):
     model = whitening_model(tile=48, bands=BANDS, spectrum=unit_absorption(BANDS))
     file = tmp_path_factory.mktemp("model") / "tiny.onnx"
-    write_package(model.onnx, model.manifest, file)
+    write_package(model, file)
     return file
 
 

@@ -19,7 +19,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 def test_examples_run(page, count, told, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     model = whitening_model()
-    write_package(model.onnx, model.manifest, Path("model.onnx"))
+    write_package(model, Path("model.onnx"))
     scene, _ = plume_scene(70, 60, [(8, 8, 14, 14)])
     np.savez("scene.npz", radiance=scene.radiance, wavelength_nm=np.array(CENTRES_NM), fwhm_nm=np.full(4, 6.0))
     examples = re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(encoding="utf-8"), re.DOTALL)

@@ -1,6 +1,7 @@
 """A model is what its manifest says, or it is refused."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from tiny_models import BANDS, filter_model, manifest, plume_scene
 
 def test_what_was_written_is_what_is_loaded(tmp_path):
     model = filter_model()
-    path = write_package(model.onnx, model.manifest, tmp_path / "deep" / "tiny")
+    path = write_package(model, tmp_path / "deep" / "tiny")
     loaded = load_model(path)
     assert loaded.manifest == model.manifest
     assert loaded.onnx == model.onnx
@@ -23,7 +24,7 @@ def test_what_was_written_is_what_is_loaded(tmp_path):
 
 def test_one_flipped_bit_is_refused(tmp_path):
     model = filter_model()
-    path = write_package(model.onnx, model.manifest, tmp_path / "tiny.onnx")
+    path = write_package(model, tmp_path / "tiny.onnx")
     damaged = bytearray(path.read_bytes())
     damaged[100] ^= 1
     path.write_bytes(damaged)
@@ -106,8 +107,8 @@ def test_a_packaged_family_is_searched_for_the_scenes_bands(tmp_path, monkeypatc
     monkeypatch.setattr(package_module, "_folder", lambda: tmp_path)
     model = filter_model()
     far = tuple(c + 20 for c in model.manifest.band_centres_nm)
-    write_package(model.onnx, manifest(model.onnx, band_centres_nm=far), tmp_path / "flame-plus-aviris-ng")
-    write_package(model.onnx, model.manifest, tmp_path / "flame-plus-emit")
+    write_package(replace(model, manifest=manifest(model.onnx, band_centres_nm=far)), tmp_path / "flame-plus-aviris-ng")
+    write_package(model, tmp_path / "flame-plus-emit")
     assert choose_model("flame-plus", BANDS).manifest == model.manifest
     assert load_model().manifest.band_centres_nm == load_model("flame-plus").manifest.band_centres_nm == far
     assert choose_model("flame-plus-emit", BANDS).manifest == model.manifest

@@ -134,7 +134,7 @@ def test_the_protocol_counts_what_it_says():
 def test_the_command_writes_json_table_and_figure(jetson, tmp_path):
     bands = sensor("aviris-ng").bands.methane()
     package = whitening_model(32, bands, unit_absorption(bands).copy())
-    path = write_package(package.onnx, package.manifest, tmp_path / "m.onnx")
+    path = write_package(package, tmp_path / "m.onnx")
     root = tmp_path / "root"
     root.mkdir()
     if jetson:

@@ -18,7 +18,7 @@ from tiny_models import CENTRES_NM, plume_scene, whitening_model
 @pytest.fixture
 def model(tmp_path):
     package = whitening_model()
-    return str(write_package(package.onnx, package.manifest, tmp_path / "model" / "tiny.onnx"))
+    return str(write_package(package, tmp_path / "model" / "tiny.onnx"))
 
 
 def _chip(path, boxes=((8, 8, 14, 14),), centres=CENTRES_NM, seed=0):
@@ -105,7 +105,7 @@ def test_the_demo_compares_with_the_truth(tmp_path):
 
     bands = sensor("aviris-ng").bands.methane()
     package = whitening_model(64, bands, unit_absorption(bands).copy())
-    path = write_package(package.onnx, package.manifest, tmp_path / "mf.onnx")
+    path = write_package(package, tmp_path / "mf.onnx")
     lines = []
     result = run_demo(tmp_path / "out", Detectors(str(path)), size=64, seed=3, told=lines.append)
     counts = result.counts

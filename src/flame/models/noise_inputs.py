@@ -16,11 +16,11 @@ from flame.physics import ABSORPTION_UNIT_PPM_M
 
 __all__ = ["NOISE_INPUTS", "PixelStatistics", "WhitenedTile", "noise_inputs"]
 
-_TINY = 1e-6
+TINY = 1e-6
 _CHUNK_PIXELS = 4096
-_FAINT_PPM_M = 500.0
-_CLUTTER_CLIP = 4.0
-_CLUTTER_WINDOW = 15
+FAINT_PPM_M = 500.0
+CLUTTER_CLIP = 4.0
+CLUTTER_WINDOW = 15
 
 
 class PixelStatistics(ABC):
@@ -57,7 +57,7 @@ class PixelStatistics(ABC):
 
 def noise_ppm_m(target: Float[Tensor, "batch band"]) -> Float[Tensor, "batch 1 1"]:
     """`PixelStatistics.ppm_m` for a whitened target spectrum."""
-    noise: Tensor = ABSORPTION_UNIT_PPM_M / target.norm(dim=1).clamp_min(_TINY)
+    noise: Tensor = ABSORPTION_UNIT_PPM_M / target.norm(dim=1).clamp_min(TINY)
     return noise[:, None, None]
 
 
@@ -76,7 +76,7 @@ class WhitenedTile(PixelStatistics):
     @cached_property
     def response(self) -> Float[Tensor, "batch row col"]:
         """See `PixelStatistics`."""
-        unit = self.target / self.target.norm(dim=1, keepdim=True).clamp_min(_TINY)
+        unit = self.target / self.target.norm(dim=1, keepdim=True).clamp_min(TINY)
         return torch.bmm(unit[:, None], self.white.flatten(2)).reshape(-1, *self.white.shape[2:])
 
     @property
@@ -119,24 +119,24 @@ def brightness(tile: PixelStatistics) -> Float[Tensor, "batch row col"]:
 
 def anomaly(tile: PixelStatistics) -> Float[Tensor, "batch row col"]:
     """Log of the Mahalanobis distance per band (RX; Reed and Yu 1990)."""
-    return 0.5 * torch.log(tile.power + _TINY)
+    return 0.5 * torch.log(tile.power + TINY)
 
 
 def coherence(tile: PixelStatistics) -> Float[Tensor, "batch row col"]:
     """Share of the residual that points along methane, signed: the adaptive coherence estimator, times sqrt(bands)."""
-    return tile.response * torch.rsqrt(tile.power + _TINY)
+    return tile.response * torch.rsqrt(tile.power + TINY)
 
 
 def noise(tile: PixelStatistics) -> Float[Tensor, "batch row col"]:
     """Log of the local noise: what differs between neighbouring columns, averaged over bands and 3 x 3 pixels."""
     step = F.pad(tile.steps[:, None], (1, 1, 0, 0), mode="replicate")
     step = 0.25 * (step[..., 1:] + step[..., :-1])
-    return 0.5 * torch.log(F.avg_pool2d(F.pad(step, (1, 1, 1, 1), mode="replicate"), 3, 1)[:, 0] + _TINY)
+    return 0.5 * torch.log(F.avg_pool2d(F.pad(step, (1, 1, 1, 1), mode="replicate"), 3, 1)[:, 0] + TINY)
 
 
 def enhancement(tile: PixelStatistics) -> Float[Tensor, "batch row col"]:
     """Matched filter in ppm m, compressed: a plume's outline is drawn where the enhancement falls below some level."""
-    return torch.asinh(tile.response * (tile.ppm_m / _FAINT_PPM_M))
+    return torch.asinh(tile.response * (tile.ppm_m / FAINT_PPM_M))
 
 
 def clutter(tile: PixelStatistics) -> Float[Tensor, "batch row col"]:
@@ -144,11 +144,11 @@ def clutter(tile: PixelStatistics) -> Float[Tensor, "batch row col"]:
 
     The few strongest responses are clipped; they are plumes or single false alarms, not the ground around them.
     """
-    power = tile.response.clamp(-_CLUTTER_CLIP, _CLUTTER_CLIP).square()[:, None]
-    reach = _CLUTTER_WINDOW // 2
-    rows = F.avg_pool2d(F.pad(power, (0, 0, reach, reach), mode="replicate"), (_CLUTTER_WINDOW, 1), 1)
-    both = F.avg_pool2d(F.pad(rows, (reach, reach, 0, 0), mode="replicate"), (1, _CLUTTER_WINDOW), 1)
-    return 0.5 * torch.log(both[:, 0] + _TINY) + torch.log(tile.ppm_m / _FAINT_PPM_M)
+    power = tile.response.clamp(-CLUTTER_CLIP, CLUTTER_CLIP).square()[:, None]
+    reach = CLUTTER_WINDOW // 2
+    rows = F.avg_pool2d(F.pad(power, (0, 0, reach, reach), mode="replicate"), (CLUTTER_WINDOW, 1), 1)
+    both = F.avg_pool2d(F.pad(rows, (reach, reach, 0, 0), mode="replicate"), (1, CLUTTER_WINDOW), 1)
+    return 0.5 * torch.log(both[:, 0] + TINY) + torch.log(tile.ppm_m / FAINT_PPM_M)
 
 
 NOISE_INPUTS: dict[str, Callable[[PixelStatistics], Tensor]] = {

@@ -1,8 +1,8 @@
 """The torch-free flight runtime: model package, inference session, tile stream, profiling."""
 
-from flame.onboard.backends import RUNTIMES, Backend, open_backend
+from flame.onboard.backends import RUNTIMES, Backend, open_backend, runs_natively
 from flame.onboard.detector import Detection, Detector
-from flame.onboard.manifest import BackgroundFacts, Manifest, ModelError
+from flame.onboard.manifest import BackgroundFacts, Manifest, ModelError, NetworkFacts
 from flame.onboard.package import (
     DEFAULT_MODEL,
     ModelPackage,
@@ -28,6 +28,7 @@ __all__ = [
     "Manifest",
     "ModelError",
     "ModelPackage",
+    "NetworkFacts",
     "Quality",
     "StreamBlock",
     "StreamError",
@@ -37,6 +38,7 @@ __all__ = [
     "load_model",
     "open_backend",
     "packaged_models",
+    "runs_natively",
     "sha256_of",
     "write_package",
 ]

@@ -1,4 +1,4 @@
-"""Inference engines behind one call: onnxruntime, which always is there, and OpenVINO where it is installed."""
+"""Inference engines behind one call: own kernels where they were compiled, OpenVINO if installed, else onnxruntime."""
 
 from __future__ import annotations
 
@@ -12,11 +12,21 @@ import numpy as np
 from jaxtyping import Float32
 
 from flame.onboard.manifest import OUTPUTS, ModelError
+from flame.onboard.native import NativeNetwork, load_kernels
 from flame.onboard.package import ModelPackage
 
-__all__ = ["RUNTIMES", "Backend", "OnnxRuntimeBackend", "OpenVinoBackend", "open_backend", "usable_cores"]
+__all__ = [
+    "RUNTIMES",
+    "Backend",
+    "NativeBackend",
+    "OnnxRuntimeBackend",
+    "OpenVinoBackend",
+    "open_backend",
+    "runs_natively",
+    "usable_cores",
+]
 
-RUNTIMES: tuple[str, ...] = ("auto", "onnxruntime", "openvino")
+RUNTIMES: tuple[str, ...] = ("auto", "native", "onnxruntime", "openvino")
 
 
 @runtime_checkable
@@ -95,6 +105,31 @@ class OpenVinoBackend:
         return probability[0], score[0]
 
 
+class NativeBackend:
+    """The kernels of `flame.onboard.native` on the CPU in float32."""
+
+    def __init__(self, model: ModelPackage, threads: int) -> None:
+        import safetensors.numpy
+
+        kernels, network = load_kernels(), model.manifest.network
+        if kernels is None:
+            raise ModelError("this flame was built without native kernels; install a C compiler and flame again")
+        if network is None or model.weights is None:
+            raise ModelError(f"{model.source}: has no native weights; export it again, or take another runtime")
+        arrays = safetensors.numpy.load(model.weights)
+        try:
+            self._network = NativeNetwork(model.manifest, network, arrays, kernels, threads)
+        except (KeyError, ValueError, IndexError) as mistake:
+            raise ModelError(f"{model.source}: the native runtime cannot take its weights: {mistake}") from mistake
+        self.name = f"native ({kernels.instructions})"
+
+    def infer(
+        self, inputs: Mapping[str, Float32[np.ndarray, ...]]
+    ) -> tuple[Float32[np.ndarray, "row col"], Float32[np.ndarray, "row col"]]:
+        """See `Backend`."""
+        return self._network.infer(inputs)
+
+
 def _check_names(model: ModelPackage, inputs: set[str], outputs: set[str]) -> None:
     wanted = set(model.manifest.inputs)
     if not (wanted <= inputs and len(inputs) >= len(wanted)) or not set(OUTPUTS) <= outputs:
@@ -114,7 +149,7 @@ def open_backend(model: ModelPackage, runtime: str = "auto", threads: int | None
 
     Args:
         model: A verified package.
-        runtime: "onnxruntime", "openvino", or "auto" for OpenVINO if installed, which is the faster on CPUs.
+        runtime: "native", "onnxruntime", "openvino", or "auto" for the fastest of these that there is.
         threads: CPU threads; all that this process may use unless given.
 
     Raises:
@@ -126,6 +161,13 @@ def open_backend(model: ModelPackage, runtime: str = "auto", threads: int | None
     has_openvino = find_spec("openvino") is not None
     if runtime == "openvino" and not has_openvino:
         raise ModelError("OpenVINO is not installed; install flame-methane[openvino] or take --runtime onnxruntime")
+    if runtime == "native" or (runtime == "auto" and runs_natively(model)):
+        return NativeBackend(model, threads)
     if runtime == "onnxruntime" or not has_openvino:
         return OnnxRuntimeBackend(model, threads)
     return OpenVinoBackend(model, threads)
+
+
+def runs_natively(model: ModelPackage) -> bool:
+    """Whether this installation has kernels and the model weights for them."""
+    return model.weights is not None and load_kernels() is not None

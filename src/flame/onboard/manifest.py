@@ -14,7 +14,7 @@ from flame.errors import FlameError
 from flame.files import json_text
 from flame.physics import RADIANCE_UNIT, BandSet
 
-__all__ = ["FORMAT", "INPUTS", "OUTPUTS", "BackgroundFacts", "Manifest", "ModelError"]
+__all__ = ["FORMAT", "INPUTS", "OUTPUTS", "BackgroundFacts", "Manifest", "ModelError", "NetworkFacts"]
 
 FORMAT = 1
 """Version of the manifest; a reader refuses those it does not know."""
@@ -63,6 +63,29 @@ class BackgroundFacts:
 
 
 @dataclass(frozen=True)
+class NetworkFacts:
+    """What the native runtime must know of a network besides its weights; an ONNX graph has it inside.
+
+    Attributes:
+        sha256: Checksum of the safetensors file with the folded weights.
+        tau_max: Upper clip of the score, in units of `tau_ppm_m`.
+        noise_inputs: The lift's further inputs, in order; see `flame.models.noise_inputs`.
+        faint_ppm_m: Enhancement that counts as 1 in them.
+        clutter_clip: Response, in standard deviations, beyond which clutter is clipped.
+        clutter_window: Side of the window of the clutter, in pixels.
+        tiny: What is added before logarithms.
+    """
+
+    sha256: str
+    tau_max: float
+    noise_inputs: tuple[str, ...] = ()
+    faint_ppm_m: float = 500.0
+    clutter_clip: float = 4.0
+    clutter_window: int = 15
+    tiny: float = 1e-6
+
+
+@dataclass(frozen=True)
 class Manifest:
     """Everything the runtime must know about a model besides its graph.
 
@@ -85,6 +108,7 @@ class Manifest:
         fill_block: Side of the blocks from which unusable pixels are filled.
         row_block: Rows of the blocks in which spectra are given to the graph; all of them in one block unless stated.
         background: How a tile's background is estimated, if the model asks for it.
+        network: What the native runtime needs, if the model has weights for it.
         unit: Radiance unit.
         training: What it was trained on: data, commit, recipe, seed, date.
         metrics: How good it was, and on what.
@@ -111,6 +135,7 @@ class Manifest:
     fill_block: int = 16
     row_block: int | None = None
     background: BackgroundFacts | None = None
+    network: NetworkFacts | None = None
     unit: str = RADIANCE_UNIT
     training: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
@@ -188,6 +213,8 @@ class Manifest:
                 entries[name] = tuple(entries[name])
             if entries.get("background") is not None:
                 entries["background"] = BackgroundFacts(**entries["background"])
+            if (network := entries.get("network")) is not None:
+                entries["network"] = NetworkFacts(**network | {"noise_inputs": tuple(network["noise_inputs"])})
             return cls(**entries)
         except KeyError as missing:
             raise ModelError(f"{where}: the entry {missing} is missing") from None

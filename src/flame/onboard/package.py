@@ -1,4 +1,4 @@
-"""Model packages: an ONNX file with its manifest, found by name or path and verified before use."""
+"""Model packages: an ONNX file with its manifest and native weights, found by name or path and verified before use."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ __all__ = [
     "write_package",
 ]
 
+WEIGHTS = ".safetensors"
+"""Ending of the file with the native weights."""
+
 DEFAULT_FAMILY = "flame-plus"
 """Where no model is named, the one of this family that fits a scene's bands."""
 
@@ -36,19 +39,30 @@ class ModelPackage:
         manifest: What it expects.
         onnx: The graph, exactly the bytes whose checksum the manifest states.
         source: Where it was read from, for messages.
+        weights: The folded weights for the native runtime as safetensors, verified too; None if the model has none.
     """
 
     manifest: Manifest
     onnx: bytes
     source: str
+    weights: bytes | None = None
 
     def __post_init__(self) -> None:
-        found = sha256_of(self.onnx)
-        if found != self.manifest.sha256:
-            raise ModelError(
-                f"{self.source}: SHA-256 is {found[:16]}... but the manifest states {self.manifest.sha256[:16]}...; "
-                "the file is damaged or belongs to another manifest, fetch or export both again"
-            )
+        _verify(self.onnx, self.manifest.sha256, self.source)
+        network = self.manifest.network
+        if (network is None) != (self.weights is None):
+            raise ModelError(f"{self.source}: native weights must come with their checksum in the manifest, and only so")
+        if network is not None and self.weights is not None:
+            _verify(self.weights, network.sha256, f"native weights of {self.source}")
+
+
+def _verify(content: bytes, stated: str, source: str) -> None:
+    found = sha256_of(content)
+    if found != stated:
+        raise ModelError(
+            f"{source}: SHA-256 is {found[:16]}... but the manifest states {stated[:16]}...; "
+            "the file is damaged or belongs to another manifest, fetch or export both again"
+        )
 
 
 def sha256_of(content: bytes) -> str:
@@ -77,15 +91,20 @@ def load_model(which: str | Path | None = None) -> ModelPackage:
         ModelError: If it does not exist, has no manifest, or its checksum differs.
     """
     path = _path_of(which)
-    manifest_path = path.with_suffix(".json")
-    for needed, what in ((path, "model"), (manifest_path, "manifest")):
-        if not needed.is_file():
-            known = ", ".join(packaged_models()) or "none in this installation"
-            raise ModelError(
-                f"no {what} at {needed}; give an .onnx file with its .json manifest beside it, or a packaged name "
-                f"({known})"
-            )
-    return ModelPackage(Manifest.from_json(manifest_path.read_text(), str(manifest_path)), path.read_bytes(), str(path))
+    onnx = _read(path, "model")
+    manifest = Manifest.from_json(_read(path.with_suffix(".json"), "manifest").decode(), str(path.with_suffix(".json")))
+    weights = None if manifest.network is None else _read(path.with_suffix(WEIGHTS), "native weights")
+    return ModelPackage(manifest, onnx, str(path), weights)
+
+
+def _read(path: Path, what: str) -> bytes:
+    if not path.is_file():
+        known = ", ".join(packaged_models()) or "none in this installation"
+        raise ModelError(
+            f"no {what} at {path}; give an .onnx file with its .json manifest, and the {WEIGHTS} file if it was exported "
+            f"with one, beside it, or a packaged name ({known})"
+        )
+    return path.read_bytes()
 
 
 def _family(which: str | Path | None) -> list[str]:
@@ -130,14 +149,11 @@ def fitting_bands(have: BandSet, need: BandSet, tolerance_nm: float = 1.0) -> li
     return chosen if picked.matches(need, tolerance_nm) else None
 
 
-def write_package(onnx: bytes, manifest: Manifest, path: Path) -> Path:
-    """Writes a model and its manifest, each under a temporary name first; the manifest comes last.
-
-    Raises:
-        ModelError: If the manifest states another checksum.
-    """
+def write_package(package: ModelPackage, path: Path) -> Path:
+    """Writes a model, its native weights and its manifest, each under a temporary name first; the manifest comes last."""
     path = path.with_suffix(".onnx")
-    ModelPackage(manifest, onnx, str(path))
-    for target, content in ((path, onnx), (path.with_suffix(".json"), manifest.to_json().encode())):
-        write_whole(target, content)
+    write_whole(path, package.onnx)
+    if package.weights is not None:
+        write_whole(path.with_suffix(WEIGHTS), package.weights)
+    write_whole(path.with_suffix(".json"), package.manifest.to_json().encode())
     return path

@@ -16,11 +16,22 @@ from jaxtyping import Float32
 
 from flame.detection import plume_mask
 from flame.errors import FlameError
-from flame.models import Flame
+from flame.models import Flame, FlameSettings
 from flame.models.export import to_onnx
 from flame.models.fields import FLOOR_SHARE, LEVEL_STEP
+from flame.models.native_weights import native_weights
+from flame.models.noise_inputs import CLUTTER_CLIP, CLUTTER_WINDOW, FAINT_PPM_M, TINY
 from flame.models.weights import StoredModel, load_model
-from flame.onboard import BackgroundFacts, Detector, Manifest, ModelPackage, sha256_of, write_package
+from flame.onboard import (
+    BackgroundFacts,
+    Detector,
+    Manifest,
+    ModelPackage,
+    NetworkFacts,
+    runs_natively,
+    sha256_of,
+    write_package,
+)
 from flame.physics import SENSORS, BandSet, unit_absorption
 from flame.scene import Scene
 from flame.simulate import preset, simulate_tile, tile_generator
@@ -86,14 +97,14 @@ def export_model(
     given = [_top_left(scene, tile) for scene in scenes]
     package = _package(stored, tile, name, notes or {}, metrics or {}, str(out))
     compared = given or _simulated(package.manifest)
-    agreements = [verify(stored, package, compared, runtime) for runtime in _runtimes()]
+    agreements = [verify(stored, package, compared, runtime) for runtime in _runtimes(package)]
     for found in agreements:
         if found.max_difference >= MAX_DIFFERENCE or found.mask_differences:
             raise ExportError(
                 f"{out}: not written; on {found.runtime} probabilities differ from torch by up to "
                 f"{found.max_difference:.1e} and {found.mask_differences} mask pixels are others"
             )
-    return write_package(package.onnx, package.manifest, out), agreements
+    return write_package(package, out), agreements
 
 
 def _package(
@@ -101,6 +112,8 @@ def _package(
 ) -> ModelPackage:
     kind, bands = stored.model.settings, stored.bands
     onnx, deployed = to_onnx(stored.model, tile)
+    weights = native_weights(deployed)
+    network = None if weights is None else _network_facts(kind, sha256_of(weights))
     per_tile = kind.conditioning == "tile"
     manifest = Manifest(
         name=name,
@@ -118,10 +131,23 @@ def _package(
         rgb="tile" if kind.rgb == "tile" else "fixed",
         rgb_scale=kind.rgb_scale,
         background=BackgroundFacts(**asdict(kind.background)) if per_tile else None,
+        network=network,
         training={**stored.provenance, **notes},
         metrics=metrics,
     )
-    return ModelPackage(manifest, onnx, source)
+    return ModelPackage(manifest, onnx, source, weights)
+
+
+def _network_facts(kind: FlameSettings, sha256: str) -> NetworkFacts:
+    return NetworkFacts(
+        sha256=sha256,
+        tau_max=kind.tau_max,
+        noise_inputs=kind.noise_inputs,
+        faint_ppm_m=FAINT_PPM_M,
+        clutter_clip=CLUTTER_CLIP,
+        clutter_window=CLUTTER_WINDOW,
+        tiny=TINY,
+    )
 
 
 def _simulated(manifest: Manifest) -> list[Scene]:
@@ -136,8 +162,9 @@ def _simulated(manifest: Manifest) -> list[Scene]:
     return [*scenes[:2], replace(scenes[2], valid=scenes[2].valid & ~holes)]
 
 
-def _runtimes() -> list[str]:
-    return ["onnxruntime", *(["openvino"] if find_spec("openvino") else [])]
+def _runtimes(package: ModelPackage) -> list[str]:
+    native = ["native"] if runs_natively(package) else []
+    return ["onnxruntime", *(["openvino"] if find_spec("openvino") else []), *native]
 
 
 def verify(stored: StoredModel, package: ModelPackage, scenes: Sequence[Scene], runtime: str) -> Agreement:

@@ -117,7 +117,8 @@ class _Fourier:
         self._waves[:, : 2 * modes] = np.stack([turns.real, turns.imag], -1).reshape(cols, -1)
         # Every frequency but 0 stands for itself and its mirror image.
         back = np.conj(turns).T * np.where(frequency == 0, 1.0, 2.0)[:, None] / cols
-        self.back_waves = np.stack([back.real, -back.imag], 1).reshape(2 * modes, cols).astype(np.float32)
+        pairs = np.stack([back.real, -back.imag], 1).reshape(2 * modes, cols)
+        self._back_waves = np.ascontiguousarray(pairs, dtype=np.float32)
         down = np.concatenate([frequency, frequency - modes])
         self._rows = np.exp(-2j * np.pi * np.outer(np.arange(rows), down) / rows).astype(np.complex64)
         self._rows_back = (np.conj(self._rows).T / rows).astype(np.complex64)
@@ -149,7 +150,7 @@ class _Fourier:
         for low, high in zip(self._edges[:-1], self._edges[1:], strict=True):
             here = slice(low * 2 * modes, high * 2 * modes)
             self._factors[:, here] = by_row[:, :, low:high].reshape(field.rows, -1)
-        return self._factors, self.back_waves
+        return self._factors, self._back_waves
 
 
 class _UNet:
