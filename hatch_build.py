@@ -19,7 +19,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FOLDER = Path("src/flame/onboard/native")
 LIBRARY = "kernels.so"
-FLAGS = ["-O3", "-std=gnu11", "-fPIC", "-fvisibility=hidden", "-fno-math-errno"]
+FLAGS = ["-O3", "-std=gnu11", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-fopenmp"]
 X86_SETS = {
     "avx2": ["-mavx2", "-mfma"],
     "avx512": ["-mavx512f", "-mavx512dq", "-mfma", "-mprefer-vector-width=512"],
@@ -43,7 +43,7 @@ def compile_kernels(source: Path, library: Path) -> None:
             command = [compiler, *FLAGS, *flags, f"-DSUFFIX=_{name}", "-c", str(source), "-o", str(target)]
             subprocess.run(command, check=True, capture_output=True)
         linked = Path(folder) / library.name
-        subprocess.run([compiler, "-shared", *map(str, objects), "-o", str(linked)], check=True, capture_output=True)
+        subprocess.run([compiler, "-shared", "-fopenmp", *map(str, objects), "-o", str(linked)], check=True, capture_output=True)
         shutil.copyfile(linked, library.with_suffix(".new"))
     library.with_suffix(".new").replace(library)
 

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32
 
 from flame.onboard.manifest import BackgroundFacts
+from flame.onboard.native import Kernels, pack
 
 __all__ = ["STATISTICS", "Whitener", "tile_background"]
 
@@ -66,6 +67,18 @@ class Whitener:
             steps = some[:, :, 1:] - some[:, :, :-1]
             np.multiply(steps, steps, out=steps)
             steps.mean(axis=0, out=layers[3, :, :-1])
+
+
+    def whiten_all(
+        self, kernels: Kernels, threads: int, blocks: Float32[np.ndarray, "block band rows col"], layers: int | None
+    ) -> None:
+        """The same for all blocks of a tile by compiled kernels; `layers` is the address of its `STATISTICS`."""
+        count, bands, rows, cols = blocks.shape
+        weight = pack(self._whitening)
+        kernels.whiten(
+            *(threads, count * rows, cols, blocks.ctypes.data, bands, rows, self._mean.ctypes.data),
+            *(weight.ctypes.data, self._unit.ctypes.data, layers),
+        )
 
 
 def tile_background(

@@ -17,6 +17,7 @@ from threadpoolctl import ThreadpoolController
 
 from flame.onboard.background import STATISTICS, Whitener, tile_background
 from flame.onboard.manifest import BackgroundFacts, Manifest
+from flame.onboard.native import WHOLE_BLOCK, load_kernels
 from flame.onboard.quality import UNUSABLE, Quality, pixel_quality
 
 __all__ = ["PreparedTile", "TilePreparer", "fill_unusable"]
@@ -62,7 +63,9 @@ class TilePreparer:
         self._statistics = np.zeros((1, len(STATISTICS) if "statistics" in manifest.inputs else 0, side, side), "f4")
         self._low = np.empty((side, side), dtype=np.float32)
         self._high = np.empty((side, side), dtype=np.float32)
+        self._threads = threads
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        self._kernels = load_kernels() if side % WHOLE_BLOCK == 0 else None
         self._least_pixels = 2 * bands
         self._blas = ThreadpoolController()
 
@@ -83,12 +86,11 @@ class TilePreparer:
         """
         rows, cols = valid.shape
         side = self._manifest.tile
-        step = gcd(_CHUNK_ROWS, self._manifest.block_rows)
-        chunks = list(pairwise(sorted({*range(0, rows, step), rows - first, rows})))
         floor, level = self._floor(radiance, valid, first)
-        work = self._pool.map if self._pool is not None else map
-        for _ in work(lambda chunk: self._log_rows(radiance, chunk, cols, first, floor, level), chunks):
-            pass
+        # Spectra to be whitened are divided by each band's level first. That cancels with their mean, and float32 has
+        # more digits for a logarithm near zero; whitening magnifies its rounding a thousand times.
+        share = 1.0 / level if "whitened" in self._manifest.inputs else np.ones(len(level))
+        self._take_logarithm(radiance, rows, cols, first, floor, share.astype(np.float32))
         quality = np.full((side, side), Quality.INVALID, dtype=np.uint8)
         low, high = self._low[:rows, :cols], self._high[:rows, :cols]
         quality[:rows, :cols] = pixel_quality(low, high, valid, self._manifest.saturation_radiance, floor)
@@ -117,6 +119,29 @@ class TilePreparer:
                 return floor, np.maximum(seen.mean(axis=1, dtype=np.float64), floor)
         return self._manifest.floor_share, np.ones(len(radiance))
 
+    def _take_logarithm(
+        self,
+        radiance: Float32[np.ndarray, "band row col"],
+        rows: int,
+        cols: int,
+        first: int,
+        floor: float,
+        share: Float32[np.ndarray, " band"],
+    ) -> None:
+        """One pass over the radiance: least and greatest of each pixel, and the logarithm of each band times its share."""
+        block_rows, side = self._manifest.block_rows, self._manifest.tile
+        if self._kernels is not None and radiance.strides[2] == 4:
+            self._kernels.take_logarithm(
+                *(self._threads, rows, cols, len(radiance), radiance.ctypes.data, radiance.strides[0] // 4),
+                *(radiance.strides[1] // 4, first, floor, share.ctypes.data, self._spectra.ctypes.data, block_rows, side),
+                *(self._low.ctypes.data, self._high.ctypes.data),
+            )
+            return
+        chunks = pairwise(sorted({*range(0, rows, gcd(_CHUNK_ROWS, block_rows)), rows - first, rows}))
+        work = self._pool.map if self._pool is not None else map
+        for _ in work(lambda chunk: self._log_rows(radiance, chunk, cols, first, floor, share), chunks):
+            pass
+
     def _log_rows(
         self,
         radiance: Float32[np.ndarray, "band row col"],
@@ -124,13 +149,9 @@ class TilePreparer:
         cols: int,
         first: int,
         floor: float,
-        level: Float[np.ndarray, " band"],
+        share: Float32[np.ndarray, " band"],
     ) -> None:
-        """One pass over some rows while they are in cache: least, greatest, logarithm.
-
-        Spectra to be whitened are divided by each band's level first. That cancels with their mean, and float32 has
-        more digits for a logarithm near zero; whitening magnifies its rounding a thousand times.
-        """
+        """`_take_logarithm` for some rows, while they are in cache."""
         part = slice(*rows)
         source = (rows[0] + first) % radiance.shape[1]
         chunk = radiance[:, source : source + rows[1] - rows[0]]
@@ -140,8 +161,7 @@ class TilePreparer:
             block, row = divmod(rows[0], self._manifest.block_rows)
             out = self._spectra[block, :, row : row + rows[1] - rows[0], :cols]
             np.maximum(chunk, np.float32(floor), out=out)
-            if "whitened" in self._manifest.inputs:
-                out *= (1.0 / level).astype(np.float32)[:, None, None]
+            out *= share[:, None, None]
             np.log(out, out=out)
 
     @staticmethod
@@ -182,11 +202,16 @@ class TilePreparer:
         return {"statistics": self._statistics} | {name: a[None].astype(np.float32) for name, a in made.items()}
 
     def _whiten(self, whitener: Whitener) -> None:
-        layers = [None] * len(self._spectra)
-        if self._statistics.size:
-            layers = list(self._statistics[0].reshape(4, len(layers), -1, self._manifest.tile).swapaxes(0, 1))
-        for _ in (map if self._pool is None else self._pool.map)(whitener.whiten, self._spectra, layers):
-            pass
+        side = self._manifest.tile
+        if self._kernels is not None:
+            layers = self._statistics.ctypes.data if self._statistics.size else None
+            whitener.whiten_all(self._kernels, self._threads, self._spectra, layers)
+        else:
+            parts = [None] * len(self._spectra)
+            if self._statistics.size:
+                parts = list(self._statistics[0].reshape(4, len(parts), -1, side).swapaxes(0, 1))
+            for _ in (map if self._pool is None else self._pool.map)(whitener.whiten, self._spectra, parts):
+                pass
         if self._statistics.size:
             brightness = self._statistics[0, STATISTICS.index("brightness")]
             brightness -= _lower_median(brightness)

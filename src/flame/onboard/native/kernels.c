@@ -1,8 +1,8 @@
-/* The arithmetic of FLAME on a CPU, in plain C with GNU vector types: no library, no threads, no allocation.
+/* The arithmetic of FLAME on a CPU, in plain C with GNU vector types and OpenMP: no library, no allocation.
  *
- * Every function works on the rows [first, last) of its output, so that whoever calls it can share rows among threads,
- * and reads and writes planes: one float image a channel, rows `stride` floats apart, channels `plane` floats apart.
- * Images that a 3x3 kernel reads have a border of zeros, a row above and below and SIDE floats left and right.
+ * Every function shares the rows of its output among `threads` (one, if compiled without OpenMP). It reads and writes
+ * planes: one float image a channel, rows `stride` floats apart, channels `plane` floats apart. Images that a 3x3 kernel
+ * reads have a border of zeros, a row above and below and SIDE floats left and right.
  *
  * Nearly all the work is one inner loop, `accumulate`: 5 or 4 output channels at 2 vectors of pixels, kept in registers,
  * to which one input row after another ("tap") is added with its weights. A convolution of any size, a 1x1, the inverse
@@ -33,9 +33,13 @@
 #define MOST 5           /* output channels of one block */
 #define STEP (2 * LANES) /* pixels of one block */
 #define MOST_TAPS 640
+#define MOST_BANDS 320
+#define AHEAD (4 * STEP) /* floats to fetch ahead where many bands are read at once */
 #define MOST_CHANNELS 64
+#define MOST_MODES 64
 #define SIDE 32
 #define UNROLL _Pragma("GCC unroll 16")
+#define SHARE_ROWS _Pragma("omp parallel for num_threads(threads) schedule(dynamic, 4)")
 #define INLINE static inline __attribute__((always_inline))
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
@@ -95,7 +99,21 @@ INLINE vec logarithm(vec x) {
     return m + rest + n * 0.693359375f;
 }
 
-INLINE vec softplus(vec x) { return larger(x, splat(0.0f)) + logarithm(1.0f + exponential(-magnitude(x))); }
+/* log(1 + e^x), error 1.2e-7: a polynomial in e^-|x|. */
+INLINE vec softplus(vec x) {
+    vec e = exponential(-magnitude(x));
+    vec p = splat(-3.256378463e-03f);
+    p = p * e + 1.990716159e-02f;
+    p = p * e - 5.706420168e-02f;
+    p = p * e + 1.061426476e-01f;
+    p = p * e - 1.531186253e-01f;
+    p = p * e + 1.967811733e-01f;
+    p = p * e - 2.495455891e-01f;
+    p = p * e + 3.333000541e-01f;
+    p = p * e - 4.999990463e-01f;
+    p = p * e + 1.000000000e+00f;
+    return larger(x, splat(0.0f)) + p * e;
+}
 INLINE vec sigmoid(vec x) { return 1.0f / (1.0f + exponential(-x)); }
 
 INLINE vec inverse_hyperbolic_sine(vec x) {
@@ -222,12 +240,12 @@ INLINE void convolve_block(
  * With `onto`, so is what already stands in `out`. With `sums`, (row, channel), the sum over each row of what was
  * written. */
 void EXPORT(convolve)(
-    int64_t first, int64_t last, int64_t width, const image *in, int32_t images, const float *weight, const float *bias,
+    int32_t threads, int64_t rows, int64_t width, const image *in, int32_t images, const float *weight, const float *bias,
     int32_t kind, const float *factors, const float *waves, int32_t modes, int32_t onto, const image *out,
     float *sums) {
-    const float *tap[MOST_TAPS], *wave[MOST_TAPS];
-    for (int m = 0; m < modes; m++) wave[m] = waves + m * width;
-    for (ptrdiff_t row = first; row < last; row++) {
+    SHARE_ROWS for (ptrdiff_t row = 0; row < rows; row++) {
+        const float *tap[MOST_TAPS], *wave[MOST_MODES];
+        for (int m = 0; m < modes; m++) wave[m] = waves + m * width;
         int count = list_taps(tap, in, images, row);
         float lanes[MOST_CHANNELS * LANES] = {0};
         for (ptrdiff_t at = 0; at < width; at += STEP) {
@@ -244,14 +262,13 @@ void EXPORT(convolve)(
     }
 }
 
-/* The same of one image with stride 2: kernel 3 with a border of 1, or 2 without. Rows and width are the output's.
- * scratch has room for 2 * channels * kernel rows of width + 2 SIDE. */
+/* The same of one image with stride 2: kernel 3 with a border of 1, or 2 without. Rows and width are the output's. */
 void EXPORT(convolve_down)(
-    int64_t first, int64_t last, int64_t width, const image *in, int32_t kernel, const float *weight, const float *bias,
-    int32_t kind, const image *out, float *scratch) {
-    const float *tap[MOST_TAPS];
-    for (ptrdiff_t row = first; row < last; row++) {
-        float *even = scratch + SIDE, *odd;
+    int32_t threads, int64_t rows, int64_t width, const image *in, int32_t kernel, const float *weight, const float *bias,
+    int32_t kind, const image *out) {
+    SHARE_ROWS for (ptrdiff_t row = 0; row < rows; row++) {
+        const float *tap[MOST_TAPS];
+        float scratch[2 * in->channels * kernel * (width + 2 * SIDE)], *even = scratch + SIDE, *odd;
         int count = 0;
         for (int c = 0; c < in->channels; c++)
             for (int down = 0; down < kernel; down++) {
@@ -298,11 +315,11 @@ INLINE void up_block(
  * the input's; two output rows come of each. weight is (row parity, column parity, block, tap, channel), taps ordered
  * (channel, row, column). */
 void EXPORT(convolve_up)(
-    int64_t first, int64_t last, int64_t width, const image *in, int32_t images, int32_t kernel, const float *weight,
+    int32_t threads, int64_t rows, int64_t width, const image *in, int32_t images, int32_t kernel, const float *weight,
     const float *bias, int32_t kind, const image *out) {
-    const float *tap[2][MOST_TAPS];
     int reach = kernel / 2;
-    for (ptrdiff_t row = 2 * first; row < 2 * last; row++) {
+    SHARE_ROWS for (ptrdiff_t row = 0; row < 2 * rows; row++) {
+        const float *tap[2][MOST_TAPS];
         int parity = row % 2, count = 0;
         for (int i = 0; i < images; i++)
             for (int c = 0; c < in[i].channels; c++)
@@ -334,12 +351,12 @@ void EXPORT(convolve_up)(
 int32_t EXPORT(transform_parts)(void) { return PARTS; }
 
 void EXPORT(transform_rows)(
-    int64_t first, int64_t last, int64_t width, const image *in, const float *waves, float *out, int64_t rows) {
-    for (int c = 0; c < in->channels; c++)
-        for (ptrdiff_t row = first; row < last; row += ROWS) {
+    int32_t threads, int64_t rows, int64_t width, const image *in, const float *waves, float *out) {
+    SHARE_ROWS for (ptrdiff_t row = 0; row < rows; row += ROWS)
+        for (int c = 0; c < in->channels; c++) {
             const float *from[ROWS];
             UNROLL for (int r = 0; r < ROWS; r++)
-                from[r] = in->data + c * in->plane + (row + r < last ? row + r : last - 1) * in->stride;
+                from[r] = in->data + c * in->plane + (row + r < rows ? row + r : rows - 1) * in->stride;
             vec acc[ROWS][PARTS / LANES];
             UNROLL for (int r = 0; r < ROWS; r++)
                 UNROLL for (int m = 0; m < PARTS / LANES; m++) acc[r][m] = (vec){0};
@@ -348,10 +365,29 @@ void EXPORT(transform_rows)(
                     vec wave = load(waves + x * PARTS + m * LANES);
                     UNROLL for (int r = 0; r < ROWS; r++) acc[r][m] += from[r][x] * wave;
                 }
-            for (int r = 0; r < ROWS && row + r < last; r++)
+            for (int r = 0; r < ROWS && row + r < rows; r++)
                 for (int m = 0; m < PARTS / LANES; m++)
                     store(out + (c * rows + row + r) * PARTS + m * LANES, acc[r][m]);
         }
+}
+
+/* The lift: a 1x1 convolution of `spectra`, (block, band, row, col), and of further images (kind, row, col). */
+void EXPORT(lift)(
+    int32_t threads, int64_t rows, int64_t width, const float *spectra, int32_t bands, int64_t block_rows,
+    const float *extra, int32_t extras, const float *weight, const float *bias, const image *out) {
+    ptrdiff_t plane = block_rows * width;
+    SHARE_ROWS for (ptrdiff_t row = 0; row < rows; row++) {
+        const float *tap[MOST_TAPS], *line = spectra + row / block_rows * bands * plane + row % block_rows * width;
+        for (int band = 0; band < bands; band++) tap[band] = line + band * plane;
+        for (int k = 0; k < extras; k++) tap[bands + k] = extra + (k * rows + row) * width;
+        for (ptrdiff_t at = 0; at < width; at += STEP) {
+            for (int band = 0; band < bands; band++) __builtin_prefetch(tap[band] + at + AHEAD);
+#define BODY(size) \
+    convolve_block(size, o, row, at, width, tap, bands + extras, weight, bias, LINEAR, NULL, 0, NULL, 0, out, NULL)
+            FOR_BLOCKS(out->channels, BODY);
+#undef BODY
+        }
+    }
 }
 
 INLINE void score_block(
@@ -379,15 +415,16 @@ INLINE void score_block(
  * weight and behind it the same for the background; bias likewise. Out come the score and, clipped to [0, most], the
  * image that the segmentation head reads. */
 void EXPORT(score)(
-    int64_t first, int64_t last, int64_t width, const image *z, const float *spectra, int32_t bands, int64_t block_rows,
+    int32_t threads, int64_t rows, int64_t width, const image *z, const float *spectra, int32_t bands, int64_t block_rows,
     const float *weight, const float *bias, const float *direction, float most, float *score, const image *clipped) {
-    const float *tap[MOST_TAPS];
     ptrdiff_t plane = block_rows * width;
-    for (ptrdiff_t row = first; row < last; row++) {
+    SHARE_ROWS for (ptrdiff_t row = 0; row < rows; row++) {
+        const float *tap[MOST_TAPS];
         int count = list_taps(tap, z, 1, row);
         const float *light = spectra + (row / block_rows) * bands * plane + (row % block_rows) * width;
         for (ptrdiff_t at = 0; at < width; at += STEP) {
             vec sum[2] = {{0}, {0}}, zero = {0};
+            for (int band = 0; band < bands; band++) __builtin_prefetch(light + band * plane + at + AHEAD);
 #define BODY(size) score_block(size, o, at, tap, count, weight, bias, bands, direction, light, plane, sum)
             FOR_BLOCKS(bands, BODY);
 #undef BODY
@@ -410,35 +447,37 @@ INLINE void logit_block(
     }
 }
 
-/* The segmentation head: 3x3 to `hidden`, ReLU, 3x3 to `channels`, ReLU, 1x1, sigmoid.
- *
- * Of the hidden image only three rows exist, in `hidden`, which must have zeros left and right. */
-void EXPORT(segment)(
-    int64_t first, int64_t last, int64_t rows, int64_t width, const image *in, int32_t images, const float *weight1,
-    const float *bias1, const image *hidden, const float *weight2, const float *bias2, int32_t channels,
-    const float *project, float offset, float *probability) {
+/* Rows [first, last) of the segmentation head. Of its hidden image three rows exist at a time, in a ring. */
+static void segment_rows(
+    ptrdiff_t first, ptrdiff_t last, ptrdiff_t rows, ptrdiff_t width, const image *in, int images, const float *weight1,
+    const float *bias1, int hidden_channels, const float *weight2, const float *bias2, int channels, const float *project,
+    float offset, float *probability) {
     const float *tap[MOST_TAPS];
+    ptrdiff_t stride = width + 2 * SIDE;
+    float memory[hidden_channels * 3 * stride];
+    memset(memory, 0, sizeof(memory));
+    image ring = {memory + SIDE, 3 * stride, stride, hidden_channels, 3};
     for (ptrdiff_t row = first - 1; row <= last; row++) {
-        ptrdiff_t slot = (row + 3) % 3;
+        ptrdiff_t slot = (row + 3) % 3, ready = row - 1;
+        int count = 0;
         if (row < 0 || row >= rows)
-            for (int c = 0; c < hidden->channels; c++)
-                memset(hidden->data + c * hidden->plane + slot * hidden->stride, 0, (size_t)width * sizeof(float));
+            for (int c = 0; c < hidden_channels; c++)
+                memset(ring.data + c * ring.plane + slot * stride, 0, (size_t)width * sizeof(float));
         else {
-            int count = list_taps(tap, in, images, row);
+            count = list_taps(tap, in, images, row);
             for (ptrdiff_t at = 0; at < width; at += STEP) {
 #define BODY(size) \
-    convolve_block(size, o, slot, at, width, tap, count, weight1, bias1, RELU, NULL, 0, NULL, 0, hidden, NULL)
-                FOR_BLOCKS(hidden->channels, BODY);
+    convolve_block(size, o, slot, at, width, tap, count, weight1, bias1, RELU, NULL, 0, NULL, 0, &ring, NULL)
+                FOR_BLOCKS(hidden_channels, BODY);
 #undef BODY
             }
         }
-        ptrdiff_t ready = row - 1;
         if (ready < first) continue;
-        int count = 0;
-        for (int c = 0; c < hidden->channels; c++)
+        count = 0;
+        for (int c = 0; c < hidden_channels; c++)
             for (int down = -1; down <= 1; down++)
                 for (int across = -1; across <= 1; across++)
-                    tap[count++] = hidden->data + c * hidden->plane + ((ready + down + 3) % 3) * hidden->stride + across;
+                    tap[count++] = ring.data + c * ring.plane + ((ready + down + 3) % 3) * stride + across;
         for (ptrdiff_t at = 0; at < width; at += STEP) {
             vec sum[2] = {splat(offset), splat(offset)};
 #define BODY(size) logit_block(size, o, at, tap, count, weight2, bias2, project, sum)
@@ -449,41 +488,55 @@ void EXPORT(segment)(
     }
 }
 
-/* One pass over rows of radiance: least and greatest of each pixel's bands, NaN where one is, and the logarithm of each
- * band divided by its level, after raising it to `floor`. Strides are in floats. */
+/* The segmentation head: 3x3 to `hidden` channels, ReLU, 3x3 to `channels`, ReLU, 1x1 and `offset`, sigmoid. */
+void EXPORT(segment)(
+    int32_t threads, int64_t rows, int64_t width, const image *in, int32_t images, const float *weight1,
+    const float *bias1, int32_t hidden, const float *weight2, const float *bias2, int32_t channels, const float *project,
+    float offset, float *probability) {
+    enum { PART = 32 };
+    _Pragma("omp parallel for num_threads(threads) schedule(dynamic, 1)")
+    for (ptrdiff_t first = 0; first < rows; first += PART) {
+        ptrdiff_t last = first + PART < rows ? first + PART : rows;
+        segment_rows(
+            first, last, rows, width, in, images, weight1, bias1, hidden, weight2, bias2, channels, project, offset,
+            probability);
+    }
+}
+
+/* The logarithm of one band of one row, and the least and greatest of its pixels' bands so far. */
+INLINE void logarithm_block(const float *from, float *to, float *least, float *most, float floor, float factor, int begins) {
+    vec value = load(from), l = begins ? value : load(least), m = begins ? value : load(most);
+    store(least, choose((value >= l) | (l != l), l, value));
+    store(most, choose((value <= m) | (m != m), m, value));
+    store(to, logarithm(larger(value, splat(floor)) * factor));
+}
+
+/* One pass over radiance: least and greatest of each pixel's bands, NaN where one is, and the logarithm of each band
+ * times its factor, after raising it to `floor`.
+ *
+ * The radiance may be a ring of `rows` rows whose first stands at `first`; strides are in floats. Logarithms go into blocks
+ * of `block_rows` rows of `tile` columns, (block, band, row, col), images into rows of `tile`. */
 void EXPORT(take_logarithm)(
-    int64_t rows, int64_t width, int32_t bands, const float *radiance, int64_t band_stride, int64_t row_stride,
-    float floor, const float *inverse_level, float *out, int64_t out_band, int64_t out_row, float *low, float *high,
-    int64_t image_row) {
-    for (ptrdiff_t row = 0; row < rows; row++)
-        for (int band = 0; band < bands; band++) {
-            const float *from = radiance + band * band_stride + row * row_stride;
-            float *to = out + band * out_band + row * out_row, *least = low + row * image_row, *most = high + row * image_row;
-            float padded[3][LANES] = {{0}};
-            for (ptrdiff_t at = 0; at < width; at += LANES) {
-                size_t left = (size_t)(width - at) * sizeof(float);
-                int partial = width - at < LANES;
-                if (partial) {
-                    memcpy(padded[0], from + at, left);
-                    memcpy(padded[1], least + at, left);
-                    memcpy(padded[2], most + at, left);
-                }
-                vec value = load(partial ? padded[0] : from + at);
-                vec l = load(partial ? padded[1] : least + at), m = load(partial ? padded[2] : most + at);
-                if (band == 0) l = m = value;
-                l = choose((value >= l) | (l != l), l, value);
-                m = choose((value <= m) | (m != m), m, value);
-                value = logarithm(larger(value, splat(floor)) * inverse_level[band]);
-                store(partial ? padded[0] : to + at, value);
-                store(partial ? padded[1] : least + at, l);
-                store(partial ? padded[2] : most + at, m);
-                if (partial) {
-                    memcpy(to + at, padded[0], left);
-                    memcpy(least + at, padded[1], left);
-                    memcpy(most + at, padded[2], left);
-                }
-            }
+    int32_t threads, int64_t rows, int64_t width, int32_t bands, const float *radiance, int64_t band_stride,
+    int64_t row_stride, int64_t first, float floor, const float *factor, float *out, int64_t block_rows, int64_t tile,
+    float *low, float *high) {
+    ptrdiff_t plane = block_rows * tile, whole = width / LANES * LANES;
+    size_t left = (size_t)(width - whole) * sizeof(float);
+    SHARE_ROWS for (ptrdiff_t row = 0; row < rows; row++) {
+        float *to = out + row / block_rows * bands * plane + row % block_rows * tile;
+        float *least = low + row * tile, *most = high + row * tile, end[4][LANES] = {{0}};
+        for (int band = 0; band < bands; band++, to += plane) {
+            const float *from = radiance + band * band_stride + (row + first) % rows * row_stride;
+            for (ptrdiff_t at = 0; at < whole; at += LANES)
+                logarithm_block(from + at, to + at, least + at, most + at, floor, factor[band], band == 0);
+            if (!left) continue;
+            memcpy(end[0], from + whole, left);
+            logarithm_block(end[0], end[1], end[2], end[3], floor, factor[band], band == 0);
+            memcpy(to + whole, end[1], left);
         }
+        memcpy(least + whole, end[2], left);
+        memcpy(most + whole, end[3], left);
+    }
 }
 
 INLINE void whiten_block(
@@ -500,53 +553,49 @@ INLINE void whiten_block(
         }
 }
 
-/* Whitens a block of log-radiance, (band, rows, width), in place; width must be a multiple of 2 LANES.
+/* Whitens log-radiance, (block, band, row, col), in place; width must be a multiple of 2 LANES.
  *
- * With `layers`, four images `layer` floats apart: response along `unit`, mean square of the whitened bands, mean of the
+ * With `layers`, four images of the whole tile: response along `unit`, mean square of the whitened bands, mean of the
  * log-radiance, and the mean square step to the next column of every fourth whitened band, last column left alone. */
 void EXPORT(whiten)(
-    float *spectra, int32_t bands, int64_t rows, int64_t width, const float *mean, const float *weight,
-    const float *unit, float *layers, int64_t layer) {
-    static const float zeros[MOST];
-    float centred[MOST_TAPS][STEP];
-    const float *tap[MOST_TAPS];
-    ptrdiff_t plane = rows * width;
-    float share = 1.0f / (float)bands;
-    for (int band = 0; band < bands; band++) tap[band] = centred[band];
-    for (ptrdiff_t row = 0; row < rows; row++) {
-        for (ptrdiff_t at = row * width; at < (row + 1) * width; at += STEP) {
+    int32_t threads, int64_t rows, int64_t width, float *spectra, int32_t bands, int64_t block_rows, const float *mean,
+    const float *weight, const float *unit, float *layers) {
+    ptrdiff_t plane = block_rows * width, layer = rows * width;
+    float share = 1.0f / (float)bands, each = 1.0f / (float)((bands + 3) / 4);
+    SHARE_ROWS for (ptrdiff_t row = 0; row < rows; row++) {
+        float centred[MOST_BANDS][STEP], zeros[MOST] = {0};
+        const float *tap[MOST_BANDS];
+        float *line = spectra + row / block_rows * bands * plane + row % block_rows * width, *image = layers + row * width;
+        for (int band = 0; band < bands; band++) tap[band] = centred[band];
+        for (ptrdiff_t at = 0; at < width; at += STEP) {
             vec response[2] = {{0}, {0}}, power[2] = {{0}, {0}}, bright[2] = {{0}, {0}};
-            for (int band = 0; band < bands; band++)
+            for (int band = 0; band < bands; band++) {
+                const float *from = line + band * plane + at;
+                __builtin_prefetch(from + AHEAD, 1);
                 UNROLL for (int half = 0; half < 2; half++) {
-                    vec value = load(spectra + band * plane + at + half * LANES);
+                    vec value = load(from + half * LANES);
                     bright[half] += value;
                     store(centred[band] + half * LANES, value - mean[band]);
                 }
-#define BODY(size) whiten_block(size, o, tap, bands, weight, zeros, spectra + at, plane, unit, response, power)
+            }
+#define BODY(size) whiten_block(size, o, tap, bands, weight, zeros, line + at, plane, unit, response, power)
             FOR_BLOCKS(bands, BODY);
 #undef BODY
             for (int half = 0; layers && half < 2; half++) {
-                store(layers + at + half * LANES, response[half]);
-                store(layers + layer + at + half * LANES, power[half] * share);
-                store(layers + 2 * layer + at + half * LANES, bright[half] * share);
+                float *to = image + at + half * LANES;
+                store(to, response[half]);
+                store(to + layer, power[half] * share);
+                store(to + 2 * layer, bright[half] * share);
             }
         }
         if (!layers) continue;
-        float *step = layers + 3 * layer + row * width, each = 1.0f / (float)((bands + 3) / 4);
-        float last = step[width - 1];
-        for (ptrdiff_t at = 0; at < width; at += LANES) {
-            vec sum = {0};
-            for (int band = 0; band < bands; band += 4) {
-                const float *here = spectra + band * plane + row * width + at;
-                vec next = at + LANES < width ? load(here + 1) : load(here);
-                if (at + LANES == width)
-                    for (int i = 0; i + 1 < LANES; i++) next[i] = here[i + 1];
-                vec difference = next - load(here);
-                sum += difference * difference;
-            }
-            store(step + at, sum * each);
+        float steps[width], *to = image + 3 * layer;
+        memset(steps, 0, sizeof(steps));
+        for (int band = 0; band < bands; band += 4) {
+            const float *from = line + band * plane;
+            for (ptrdiff_t at = 0; at + 1 < width; at++) steps[at] += (from[at + 1] - from[at]) * (from[at + 1] - from[at]);
         }
-        step[width - 1] = last;
+        for (ptrdiff_t at = 0; at + 1 < width; at++) to[at] = steps[at] * each;
     }
 }
 
@@ -572,15 +621,15 @@ INLINE vec box(const float *row, int reach) {
 /* The lift's further inputs, `flame.models.noise_inputs`, from the layers of `whiten`: (kind, row, col).
  *
  * noise is the tile's noise in units of what counts as faint, clip and reach those of the clutter. width is a multiple
- * of 2 LANES; scratch has room for two rows of width + 2 SIDE. */
+ * of LANES. */
 void EXPORT(noise_inputs)(
-    int64_t first, int64_t last, int64_t rows, int64_t width, const float *layers, const int32_t *kinds, int32_t count,
-    float noise, float tiny, float clip, int32_t reach, float *out, float *scratch) {
+    int32_t threads, int64_t rows, int64_t width, const float *layers, const int32_t *kinds, int32_t count,
+    float noise, float tiny, float clip, int32_t reach, float *out) {
     ptrdiff_t layer = rows * width;
     const float *steps = layers + 3 * layer;
-    float *around = scratch + SIDE, *step = around + width + 2 * SIDE;
     vec offset = logarithm(splat(noise));
-    for (ptrdiff_t row = first; row < last; row++) {
+    SHARE_ROWS for (ptrdiff_t row = 0; row < rows; row++) {
+        float scratch[2 * (width + 2 * SIDE)], *around = scratch + SIDE, *step = around + width + 2 * SIDE;
         for (ptrdiff_t at = 0; at < width; at += LANES) {
             vec sum = {0};
             for (int i = -reach; i <= reach; i++) {

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-__all__ = ["SIDE", "Image", "Kernels", "block_sizes", "load_kernels", "pack", "shared_rows"]
+__all__ = ["WHOLE_BLOCK", "Image", "Kernels", "block_sizes", "images", "load_kernels", "pack"]
 
-SIDE = 32
+_SIDE = 32
 """Floats of border left and right of an image, as in `kernels.c`."""
 
+WHOLE_BLOCK = 32
+"""Columns of a tile come in multiples of this, whatever the instruction set."""
+
 _SETS = ("baseline", "avx2", "avx512")
-_CHUNKS_A_THREAD = 4
 
 
 class _ImageStruct(ctypes.Structure):
@@ -41,10 +42,10 @@ class Image:
 
     def __init__(self, channels: int, rows: int, cols: int) -> None:
         # A row is an odd number of cache lines, so that the rows which one pixel needs do not fight for the same lines.
-        stride = (cols + 2 * SIDE + 15) // 16 * 16
+        stride = (cols + 2 * _SIDE + 15) // 16 * 16
         stride += 16 if stride // 16 % 2 == 0 else 0
         self._memory = np.zeros((channels, rows + 2, stride), dtype=np.float32)
-        self.pixels = self._memory[:, 1:-1, SIDE : SIDE + cols]
+        self.pixels = self._memory[:, 1:-1, _SIDE : _SIDE + cols]
         self.channels, self.rows, self.cols = channels, rows, cols
 
     def struct(self, kernel: int = 1) -> _ImageStruct:
@@ -56,11 +57,6 @@ class Image:
 def images(*structs: _ImageStruct) -> Any:
     """Several images as one argument."""
     return (_ImageStruct * len(structs))(*structs)
-
-
-def rows_of(array: np.ndarray, channels: int, plane: int, stride: int) -> _ImageStruct:
-    """Planes without border inside another array, to be read with 1 x 1 taps; steps are in floats."""
-    return _ImageStruct(array.ctypes.data, plane, stride, channels, 1)
 
 
 def block_sizes(channels: int) -> list[int]:
@@ -84,25 +80,27 @@ def pack(weight: np.ndarray) -> np.ndarray:
 
 _LONG, _INT, _REAL, _ADDRESS = ctypes.c_int64, ctypes.c_int32, ctypes.c_float, ctypes.c_void_p
 _IMAGE = ctypes.POINTER(_ImageStruct)
-_ROWS = (_LONG, _LONG)
+_ROWS = (_INT, _LONG, _LONG)
+"""Threads, rows, columns: what every kernel takes first."""
+
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
-    "convolve": (*_ROWS, _LONG, _IMAGE, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _INT, _INT, _IMAGE, _ADDRESS),
-    "convolve_down": (*_ROWS, _LONG, _IMAGE, _INT, _ADDRESS, _ADDRESS, _INT, _IMAGE, _ADDRESS),
-    "convolve_up": (*_ROWS, _LONG, _IMAGE, _INT, _INT, _ADDRESS, _ADDRESS, _INT, _IMAGE),
-    "transform_rows": (*_ROWS, _LONG, _IMAGE, _ADDRESS, _ADDRESS, _LONG),
+    "convolve": (
+        *(*_ROWS, _IMAGE, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _INT, _INT, _IMAGE, _ADDRESS),
+    ),
+    "convolve_down": (*_ROWS, _IMAGE, _INT, _ADDRESS, _ADDRESS, _INT, _IMAGE),
+    "convolve_up": (*_ROWS, _IMAGE, _INT, _INT, _ADDRESS, _ADDRESS, _INT, _IMAGE),
+    "transform_rows": (*_ROWS, _IMAGE, _ADDRESS, _ADDRESS),
     "transform_parts": (),
-    "score": (*_ROWS, _LONG, _IMAGE, _ADDRESS, _INT, _LONG, _ADDRESS, _ADDRESS, _ADDRESS, _REAL, _ADDRESS, _IMAGE),
+    "lift": (*_ROWS, _ADDRESS, _INT, _LONG, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _IMAGE),
+    "score": (*_ROWS, _IMAGE, _ADDRESS, _INT, _LONG, _ADDRESS, _ADDRESS, _ADDRESS, _REAL, _ADDRESS, _IMAGE),
     "segment": (
-        *(*_ROWS, _LONG, _LONG, _IMAGE, _INT, _ADDRESS, _ADDRESS, _IMAGE, _ADDRESS, _ADDRESS, _INT, _ADDRESS),
-        *(_REAL, _ADDRESS),
+        *(*_ROWS, _IMAGE, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _REAL, _ADDRESS),
     ),
     "take_logarithm": (
-        *(_LONG, _LONG, _INT, _ADDRESS, _LONG, _LONG, _REAL, _ADDRESS, _ADDRESS, _LONG, _LONG, _ADDRESS, _ADDRESS, _LONG),
+        *(*_ROWS, _INT, _ADDRESS, _LONG, _LONG, _LONG, _REAL, _ADDRESS, _ADDRESS, _LONG, _LONG, _ADDRESS, _ADDRESS),
     ),
-    "whiten": (_ADDRESS, _INT, _LONG, _LONG, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _LONG),
-    "noise_inputs": (
-        *(*_ROWS, _LONG, _LONG, _ADDRESS, _ADDRESS, _INT, _REAL, _REAL, _REAL, _INT, _ADDRESS, _ADDRESS),
-    ),
+    "whiten": (*_ROWS, _ADDRESS, _INT, _LONG, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
+    "noise_inputs": (*_ROWS, _ADDRESS, _ADDRESS, _INT, _REAL, _REAL, _REAL, _INT, _ADDRESS),
 }
 
 
@@ -137,14 +135,3 @@ def load_kernels(instructions: str | None = None) -> Kernels | None:
         return Kernels(library, instructions or _SETS[library.instruction_set()])
     except (OSError, AttributeError):  # compiled for another processor
         return None
-
-
-def shared_rows(
-    pool: ThreadPoolExecutor | None, threads: int, rows: int, work: Callable[[int, int], None], least: int = 4
-) -> None:
-    """Calls `work(first, last)` for all rows, in more parts than there are threads, since these are rarely alike fast."""
-    parts = 1 if pool is None else max(1, min(threads * _CHUNKS_A_THREAD, rows // least))
-    edges: Sequence[int] = [rows * part // parts for part in range(parts + 1)]
-    spans = zip(edges[:-1], edges[1:], strict=True)
-    for _ in (map if pool is None else pool.map)(lambda span: work(*span), spans):
-        pass

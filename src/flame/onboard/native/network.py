@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Float32
+from threadpoolctl import ThreadpoolController
 
 from flame.onboard.manifest import Manifest, NetworkFacts
-from flame.onboard.native.library import SIDE, Image, Kernels, images, pack, rows_of, shared_rows
-from flame.onboard.native.operator import LINEAR, Crew, Operator
+from flame.onboard.native.library import Image, Kernels, images, pack
+from flame.onboard.native.operator import LINEAR, Crew, Operator, pack_scaled, pack_up
 from flame.physics import ABSORPTION_UNIT_PPM_M
 
 __all__ = ["NativeNetwork"]
@@ -35,6 +36,7 @@ class NativeNetwork:
         self._manifest, self._network = manifest, network
         self._crew = crew = Crew(kernels, threads)
         self._arrays = arrays
+        self._blas = ThreadpoolController()
         self._bands, self._side = len(manifest.band_centres_nm), manifest.tile
         width = len(arrays["lift.weight"])
         self._lifted, self._z = (Image(width, self._side, self._side) for _ in range(2))
@@ -55,6 +57,11 @@ class NativeNetwork:
         self, inputs: Mapping[str, Float32[np.ndarray, ...]]
     ) -> tuple[Float32[np.ndarray, "row col"], Float32[np.ndarray, "row col"]]:
         """Probability and score / tau of one tile; the next call overwrites them."""
+        # Threads of BLAS gain nothing on matrices this small and take the cores from the kernels.
+        with self._blas.limit(limits=1, user_api="blas"):
+            return self._infer(inputs)
+
+    def _infer(self, inputs: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         spectra = inputs["whitened" if "whitened" in inputs else "log_radiance"]
         self._lift(spectra, inputs)
         z, gate = self._features()
@@ -71,53 +78,37 @@ class NativeNetwork:
         if "unwhitening" in inputs:
             basis = self._arrays["whitening"].astype(np.float64) @ inputs["unwhitening"][0]
             weight[:, : self._bands] = weight[:, : self._bands] @ basis
-        packed, bias = pack(weight), self._arrays["lift.bias"]
         if self._kinds.size:
             self._find_noise_inputs(inputs)
-        kernels, side, rows = self._crew.kernels, self._side, self._manifest.block_rows
-        shape = self._lifted.struct()
-
-        def work(first: int, last: int) -> None:
-            for block in range(first, last):
-                out = self._lifted.struct()
-                out.data += 4 * block * rows * shape.stride
-                read = [rows_of(spectra[block], self._bands, rows * side, side)]
-                if self._kinds.size:
-                    read.append(rows_of(self._extra[:, block * rows :], len(self._extra), side * side, side))
-                kernels.convolve(
-                    *(0, rows, side, images(*read), len(read), packed.ctypes.data, bias.ctypes.data, LINEAR),
-                    *(None, None, 0, False, out, None),
-                )
-
-        shared_rows(self._crew.pool, self._crew.threads, len(spectra), work, least=1)
+        packed, bias = pack(weight), self._arrays["lift.bias"]
+        self._crew.kernels.lift(
+            *(self._crew.threads, self._side, self._side, spectra.ctypes.data, self._bands, self._manifest.block_rows),
+            *(self._extra.ctypes.data, len(self._extra), packed.ctypes.data, bias.ctypes.data, self._lifted.struct()),
+        )
 
     def _find_noise_inputs(self, inputs: Mapping[str, np.ndarray]) -> None:
-        facts, side = self._network, self._side
-        layers = inputs["statistics"]
+        facts = self._network
         norm = max(float(np.linalg.norm(inputs["target"])), facts.tiny)
         noise = ABSORPTION_UNIT_PPM_M / norm / facts.faint_ppm_m
-
-        def work(first: int, last: int) -> None:
-            scratch = np.zeros(2 * (side + 2 * SIDE), dtype=np.float32)
-            self._crew.kernels.noise_inputs(
-                *(first, last, side, side, layers.ctypes.data, self._kinds.ctypes.data, len(self._kinds), noise),
-                *(facts.tiny, facts.clutter_clip, facts.clutter_window // 2, self._extra.ctypes.data),
-                scratch.ctypes.data,
-            )
-
-        shared_rows(self._crew.pool, self._crew.threads, side, work)
+        self._crew.kernels.noise_inputs(
+            *(self._crew.threads, self._side, self._side, inputs["statistics"].ctypes.data, self._kinds.ctypes.data),
+            *(len(self._kinds), noise, facts.tiny, facts.clutter_clip, facts.clutter_window // 2),
+            self._extra.ctypes.data,
+        )
 
     def _features(self) -> tuple[Image, np.ndarray]:
         """Features and the factors of their channels."""
         if not self._coarse:
             return self._operator.run(self._lifted)
         coarse, crew = self._coarse, self._crew
-        crew.down(self._lifted, coarse["down.weight"], coarse["down.bias"], LINEAR, self._trunk)
+        ones = np.ones(self._lifted.channels, dtype=np.float32)
+        crew.down(self._lifted, 2, pack_scaled(coarse["down.weight"], ones), coarse["down.bias"], LINEAR, self._trunk)
         features, gate = self._operator.run(self._trunk)
-        crew.up([features], coarse["up.weight"] * gate[:, None, None, None], coarse["up.bias"], LINEAR, self._z)
-        beside = coarse["beside.weight"].reshape(len(gate), -1)
+        up = pack_up(coarse["up.weight"] * gate[:, None, None, None])
+        crew.up([features], 2, up, coarse["up.bias"], LINEAR, self._z)
+        beside = pack_scaled(coarse["beside.weight"], ones)
         crew.convolve([(self._lifted, 1)], beside, self._nothing, LINEAR, self._z, onto=True)
-        return self._z, np.ones_like(gate)
+        return self._z, ones
 
     def _direction(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
         """What a residual is multiplied by to be in units of tau."""
@@ -128,40 +119,24 @@ class NativeNetwork:
         return np.asarray(direction / self._manifest.tau_ppm_m, dtype=np.float32)
 
     def _find_score(self, spectra: np.ndarray, z: Image, gate: np.ndarray, direction: np.ndarray) -> None:
-        arrays, kernels, side = self._arrays, self._crew.kernels, self._side
+        arrays, crew = self._arrays, self._crew
         weight = np.concatenate([pack(arrays[name] * gate) for name in ("heads.w_sw", "heads.w_bg")])
         bias = np.concatenate([arrays["heads.b_sw"], arrays["heads.b_bg"]])
-        read, clipped = z.struct(), self._clipped.struct()
-        shared_rows(
-            self._crew.pool,
-            self._crew.threads,
-            side,
-            lambda first, last: kernels.score(
-                *(first, last, side, read, spectra.ctypes.data, self._bands, self._manifest.block_rows),
-                *(weight.ctypes.data, bias.ctypes.data, direction.ctypes.data, self._network.tau_max),
-                *(self._score.ctypes.data, clipped),
-            ),
+        crew.kernels.score(
+            *(crew.threads, self._side, self._side, z.struct(), spectra.ctypes.data, self._bands),
+            *(self._manifest.block_rows, weight.ctypes.data, bias.ctypes.data, direction.ctypes.data),
+            *(self._network.tau_max, self._score.ctypes.data, self._clipped.struct()),
         )
 
     def _segment(self, z: Image, gate: np.ndarray, colour: bool) -> None:
-        arrays, kernels, side = self._arrays, self._crew.kernels, self._side
+        arrays, crew = self._arrays, self._crew
         sources = [z] + [self._clipped] * ("heads.w_sw" in arrays) + [self._rgb] * colour
-        read = images(*(source.struct(3) for source in sources))
-        first_weight = arrays["segmentation.layers.0.weight"].copy()
-        first_weight[:, : z.channels] *= gate[:, None, None]
-        weight1 = pack(first_weight.reshape(len(first_weight), -1))
-        second = arrays["segmentation.layers.3.weight"]
-        weight2 = pack(second.reshape(len(second), -1))
-        bias1, bias2 = arrays["segmentation.layers.0.bias"], arrays["segmentation.layers.3.bias"]
-        project = arrays["segmentation.project.weight"].ravel()
-        offset = float(arrays["segmentation.project.bias"][0])
-
-        def work(first: int, last: int) -> None:
-            hidden = Image(len(first_weight), 3, side)
-            kernels.segment(
-                *(first, last, side, side, read, len(sources), weight1.ctypes.data, bias1.ctypes.data),
-                *(hidden.struct(), weight2.ctypes.data, bias2.ctypes.data, len(second), project.ctypes.data),
-                *(offset, self._probability.ctypes.data),
-            )
-
-        shared_rows(self._crew.pool, self._crew.threads, side, work, least=32)
+        first, second = (arrays[f"segmentation.layers.{layer}.weight"] for layer in (0, 3))
+        weights = [pack_scaled(first, gate), pack(second.reshape(len(second), -1))]
+        biases = [arrays[f"segmentation.layers.{layer}.bias"] for layer in (0, 3)]
+        crew.kernels.segment(
+            *(crew.threads, self._side, self._side, images(*(source.struct(3) for source in sources)), len(sources)),
+            *(weights[0].ctypes.data, biases[0].ctypes.data, len(first), weights[1].ctypes.data, biases[1].ctypes.data),
+            *(len(second), arrays["segmentation.project.weight"].ctypes.data),
+            *(float(arrays["segmentation.project.bias"][0]), self._probability.ctypes.data),
+        )

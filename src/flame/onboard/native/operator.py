@@ -7,14 +7,13 @@ everything that reads the field is linear, so the factors go into the weights of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from jaxtyping import Complex64, Float32
 
-from flame.onboard.native.library import SIDE, Image, Kernels, block_sizes, images, pack, shared_rows
+from flame.onboard.native.library import Image, Kernels, block_sizes, images, pack
 
-__all__ = ["Crew", "Operator"]
+__all__ = ["LINEAR", "Crew", "Operator", "pack_scaled", "pack_up"]
 
 LINEAR, LEAKY, _RELU, GELU = range(4)
 
@@ -23,12 +22,11 @@ Gate = Float32[np.ndarray, " channel"]
 
 
 class Crew:
-    """The kernels and the threads that share their rows."""
+    """The kernels, and how many threads each of them shares its rows among."""
 
     def __init__(self, kernels: Kernels, threads: int) -> None:
         self.kernels = kernels
         self.threads = threads
-        self.pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
     def convolve(
         self,
@@ -42,49 +40,38 @@ class Crew:
         waves: tuple[np.ndarray, np.ndarray] | None = None,
         sums: np.ndarray | None = None,
     ) -> None:
-        """Images with the side of their kernels (1 or 3), convolved into one; `waves` are factors and waves of a DFT."""
-        read = images(*(image.struct(side) for image, side in sources))
+        """Images with the side of their kernels (1 or 3), convolved into one by packed weights.
+
+        With `waves`, factors and waves of a Fourier transform, these are added.
+        """
         factors, shapes = waves if waves is not None else (bias, bias)
-        modes = 0 if waves is None else len(shapes)
-        to, packed = out.struct(), pack(weight)
-        where = None if sums is None else sums.ctypes.data
-        shared_rows(
-            self.pool,
-            self.threads,
-            out.rows,
-            lambda first, last: self.kernels.convolve(
-                *(first, last, out.cols, read, len(sources), packed.ctypes.data, bias.ctypes.data, kind),
-                *(factors.ctypes.data, shapes.ctypes.data, modes, onto, to, where),
-            ),
+        self.kernels.convolve(
+            *(self.threads, out.rows, out.cols, images(*(image.struct(side) for image, side in sources)), len(sources)),
+            *(weight.ctypes.data, bias.ctypes.data, kind, factors.ctypes.data, shapes.ctypes.data),
+            *(0 if waves is None else len(shapes), onto, out.struct(), None if sums is None else sums.ctypes.data),
         )
 
-    def down(self, source: Image, weight: np.ndarray, bias: np.ndarray, kind: int, out: Image) -> None:
-        """Convolution of stride 2; the weight is (out, in, side, side), with a side of 3 or 2."""
-        side = weight.shape[2]
-        read, to, packed = source.struct(), out.struct(), pack(weight.reshape(len(weight), -1))
-
-        def work(first: int, last: int) -> None:
-            scratch = np.zeros(2 * source.channels * side * (out.cols + 2 * SIDE), dtype=np.float32)
-            self.kernels.convolve_down(
-                *(first, last, out.cols, read, side, packed.ctypes.data, bias.ctypes.data, kind, to),
-                scratch.ctypes.data,
-            )
-
-        shared_rows(self.pool, self.threads, out.rows, work)
-
-    def up(self, sources: list[Image], weight: np.ndarray, bias: np.ndarray, kind: int, out: Image) -> None:
-        """Transposed convolution of stride 2; the weight is (in, out, side, side), with a side of 4 or 2."""
-        side = weight.shape[2]
-        read, to, packed = images(*(source.struct() for source in sources)), out.struct(), pack_up(weight)
-        shared_rows(
-            self.pool,
-            self.threads,
-            sources[0].rows,
-            lambda first, last: self.kernels.convolve_up(
-                *(first, last, sources[0].cols, read, len(sources), side, packed.ctypes.data, bias.ctypes.data),
-                *(kind, to),
-            ),
+    def down(self, source: Image, side: int, weight: np.ndarray, bias: np.ndarray, kind: int, out: Image) -> None:
+        """Convolution of stride 2 by packed weights of side 3 or 2."""
+        self.kernels.convolve_down(
+            *(self.threads, out.rows, out.cols, source.struct(), side, weight.ctypes.data, bias.ctypes.data, kind),
+            out.struct(),
         )
+
+    def up(self, sources: list[Image], side: int, weight: np.ndarray, bias: np.ndarray, kind: int, out: Image) -> None:
+        """Transposed convolution of stride 2 by weights of side 4 or 2 from `pack_up`."""
+        read = images(*(source.struct() for source in sources))
+        self.kernels.convolve_up(
+            *(self.threads, sources[0].rows, sources[0].cols, read, len(sources), side, weight.ctypes.data),
+            *(bias.ctypes.data, kind, out.struct()),
+        )
+
+
+def pack_scaled(weight: Float32[np.ndarray, "out in *side"], gate: Gate) -> np.ndarray:
+    """Packed weights of a convolution whose first inputs are still to be multiplied by a gate."""
+    scaled = weight.reshape(*weight.shape[:2], -1).copy()
+    scaled[:, : len(gate)] *= gate[:, None]
+    return pack(scaled.reshape(len(weight), -1))
 
 
 def pack_up(weight: Float32[np.ndarray, "in out side side"]) -> np.ndarray:
@@ -130,26 +117,21 @@ class _Fourier:
         self, field: Image, mixing: Complex64[np.ndarray, "mode in out"], gate: Gate
     ) -> tuple[np.ndarray, np.ndarray]:
         """Factors, in the order `convolve` reads them, and waves whose products are the convolved field."""
-        read, columns, crew = field.struct(), self._columns, self._crew
-        shared_rows(
-            crew.pool,
-            crew.threads,
-            field.rows,
-            lambda first, last: crew.kernels.transform_rows(
-                *(first, last, field.cols, read, self._waves.ctypes.data, columns.ctypes.data, field.rows)
-            ),
-            least=16,
+        columns, crew = self._columns, self._crew
+        crew.kernels.transform_rows(
+            *(crew.threads, field.rows, field.cols, field.struct(), self._waves.ctypes.data, columns.ctypes.data)
         )
-        modes = self._modes
+        modes, channels, rows = self._modes, len(gate), field.rows
         half = np.ascontiguousarray(columns[..., : 2 * modes]).view(np.complex64)  # (channel, row, column frequency)
-        spectrum = half.transpose(0, 2, 1) @ self._rows * gate[:, None, None]  # (channel, column, row frequency)
-        mixed = spectrum.reshape(len(gate), 1, -1).transpose(2, 1, 0) @ mixing  # (mode, 1, channel)
-        back = mixed[:, 0].T.reshape(len(gate), modes, 2 * modes) @ self._rows_back  # (channel, column frequency, row)
-        by_row = np.ascontiguousarray(back.transpose(2, 1, 0)).view(np.float32)  # (row, frequency, channel and part)
-        by_row = by_row.reshape(field.rows, modes, len(gate), 2).swapaxes(2, 3).reshape(field.rows, 2 * modes, -1)
+        spectrum = half.swapaxes(1, 2).reshape(-1, rows) @ self._rows  # (channel and column, row frequency)
+        spectrum = spectrum.reshape(channels, -1) * gate[:, None]
+        mixed = np.einsum("im,mio->om", spectrum, mixing)
+        back = mixed.reshape(-1, 2 * modes) @ self._rows_back  # (channel and column frequency, row)
+        by_row = np.ascontiguousarray(back.reshape(channels, modes, rows).transpose(2, 1, 0))
+        by_row = by_row.view(np.float32).reshape(rows, modes, channels, 2).swapaxes(2, 3).reshape(rows, 2 * modes, -1)
         for low, high in zip(self._edges[:-1], self._edges[1:], strict=True):
             here = slice(low * 2 * modes, high * 2 * modes)
-            self._factors[:, here] = by_row[:, :, low:high].reshape(field.rows, -1)
+            self._factors[:, here] = by_row[:, :, low:high].reshape(rows, -1)
         return self._factors, self._back_waves
 
 
@@ -163,23 +145,29 @@ class _UNet:
             [Image(channels, rows // step, cols // step) for _ in range(2)] for step in (2, 4, 8)
         )
 
-    def run(self, field: Image, weights: Arrays, gate: Gate) -> Image:
-        """Everything but the last convolution."""
+    def run(self, field: Image, weights: Arrays, packed: Arrays, gate: Gate) -> Image:
+        """Everything but the last convolution; `packed` are the weights of all layers but the first."""
         crew, half, quarter, eighth = self._crew, self._half, self._quarter, self._eighth
 
-        def of(name: str) -> tuple[np.ndarray, np.ndarray]:
-            return weights[f"{name}.weight"], weights[f"{name}.bias"]
+        def of(name: str) -> tuple[np.ndarray, np.ndarray, int]:
+            return packed[f"{name}.weight"], weights[f"{name}.bias"], LEAKY
 
-        weight, bias = of("down1.0")
-        crew.down(field, weight * gate[:, None, None], bias, LEAKY, half[0])
+        crew.down(field, 3, pack_scaled(weights["down1.0.weight"], gate), weights["down1.0.bias"], LEAKY, half[0])
         for level, above, here in ((2, half, quarter), (3, quarter, eighth)):
-            crew.down(above[0], *of(f"down{level}.0.0"), LEAKY, here[1])
-            weight, bias = of(f"down{level}.1.0")
-            crew.convolve([(here[1], 3)], weight.reshape(len(weight), -1), bias, LEAKY, here[0])
-        crew.up([eighth[0]], *of("up3.0"), LEAKY, quarter[1])
-        crew.up(quarter, *of("up2.0"), LEAKY, half[1])
-        crew.up(half, *of("up1.0"), LEAKY, self.upper)
+            crew.down(above[0], 3, *of(f"down{level}.0.0"), here[1])
+            crew.convolve([(here[1], 3)], *of(f"down{level}.1.0"), here[0])
+        crew.up([eighth[0]], 4, *of("up3.0"), quarter[1])
+        crew.up(quarter, 4, *of("up2.0"), half[1])
+        crew.up(half, 4, *of("up1.0"), self.upper)
         return self.upper
+
+
+def _packed_unet(weights: Arrays) -> dict[str, np.ndarray]:
+    return {
+        name: pack_up(weight) if name.startswith("up") else pack(weight.reshape(len(weight), -1))
+        for name, weight in weights.items()
+        if name.endswith("weight")
+    }
 
 
 class Operator:
@@ -201,25 +189,23 @@ class Operator:
         self._fourier = _Fourier(crew, channels, modes, rows, cols)
         self._mixings = [(b["spectral.weight"][0] + 1j * b["spectral.weight"][1]).astype(np.complex64) for b in self._blocks]
         self._unet = _UNet(crew, channels, rows, cols)
+        self._unets = [_with_prefix(block, "unet.") for block in self._blocks]
+        self._packed = [_packed_unet(weights) for weights in self._unets]
         self._fields = [Image(channels, rows, cols) for _ in range(2)]
         self._sums = np.zeros((rows, channels), dtype=np.float32)
 
     def run(self, field: Image) -> tuple[Image, Gate]:
         """Features, and the factors that their channels are still to be multiplied by."""
         gate = np.ones(field.channels, dtype=np.float32)
-        for number, (block, mixing) in enumerate(zip(self._blocks, self._mixings, strict=True)):
-            waves = self._fourier.convolve(field, mixing, gate)
-            sources = [(field, 1)]
-            if "unet.out.weight" in block:
-                upper = self._unet.run(field, _with_prefix(block, "unet."), gate)
-                sources = [(field, 3), (upper, 3)]
-                weight, bias = block["unet.out.weight"].copy(), block["unet.out.bias"]
-            else:
-                weight, bias = block["pointwise.weight"].copy(), block["pointwise.bias"]
-            weight[:, : field.channels] *= gate[:, None, None]
+        for number, (block, unet) in enumerate(zip(self._blocks, self._unets, strict=True)):
+            waves = self._fourier.convolve(field, self._mixings[number], gate)
+            sources, last = [(field, 1)], "pointwise"
+            if unet:
+                upper = self._unet.run(field, unet, self._packed[number], gate)
+                sources, last = [(field, 3), (upper, 3)], "unet.out"
+            weight, bias = pack_scaled(block[f"{last}.weight"], gate), block[f"{last}.bias"]
             out = self._fields[number % 2]
-            flat = weight.reshape(len(weight), -1)
-            self._crew.convolve(sources, flat, bias, GELU, out, waves=waves, sums=self._sums)
+            self._crew.convolve(sources, weight, bias, GELU, out, waves=waves, sums=self._sums)
             gate = _gate(block, self._sums.sum(axis=0, dtype=np.float64) / (field.rows * field.cols))
             field = out
         return field, gate
