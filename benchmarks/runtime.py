@@ -30,7 +30,7 @@ from side_by_side import Timing, in_own_process, peak_mb, print_table, take_turn
 
 TILE = 512
 EAGER, DFT, PEER, GEMM = "torch eager, FFT", "torch, DFT", "MAG1C-SAS + LinkNet", "matrix product"
-ENGINES = ("openvino", "onnxruntime")
+ENGINES = ("native", "openvino", "onnxruntime")
 GEMM_SIDE = 2048
 BANDS = sensor("aviris-ng").bands.methane()
 

@@ -31,9 +31,15 @@ RUNTIMES: tuple[str, ...] = ("auto", "native", "onnxruntime", "openvino")
 
 @runtime_checkable
 class Backend(Protocol):
-    """One loaded model, ready to answer."""
+    """One loaded model, ready to answer.
+
+    Attributes:
+        name: Engine and version.
+        block_rows: Rows of the blocks in which it takes spectra.
+    """
 
     name: str
+    block_rows: int
 
     def infer(
         self, inputs: Mapping[str, Float32[np.ndarray, ...]]
@@ -63,6 +69,7 @@ class OnnxRuntimeBackend:
             )
         except Exception as mistake:  # onnxruntime's own exceptions share no base class
             raise ModelError(f"{model.source}: onnxruntime cannot load the graph: {mistake}") from mistake
+        self.block_rows = model.manifest.block_rows
         self.name = f"onnxruntime {onnxruntime.__version__} ({self._session.get_providers()[0]})"
         _check_names(model, {i.name for i in self._session.get_inputs()}, {o.name for o in self._session.get_outputs()})
 
@@ -90,6 +97,7 @@ class OpenVinoBackend:
             compiled = core.compile_model(core.read_model(io.BytesIO(model.onnx)), "CPU", settings)
         except RuntimeError as mistake:
             raise ModelError(f"{model.source}: OpenVINO cannot load the graph: {mistake}") from mistake
+        self.block_rows = model.manifest.block_rows
         self.name = f"openvino {openvino.__version__.split('-')[0]} (CPU)"
         _check_names(
             model, {n for i in compiled.inputs for n in i.names}, {n for o in compiled.outputs for n in o.names}
@@ -121,6 +129,7 @@ class NativeBackend:
             self._network = NativeNetwork(model.manifest, network, arrays, kernels, threads)
         except (KeyError, ValueError, IndexError) as mistake:
             raise ModelError(f"{model.source}: the native runtime cannot take its weights: {mistake}") from mistake
+        self.block_rows = 1  # all bands of a pixel lie on few pages of memory
         self.name = f"native ({kernels.instructions})"
 
     def infer(

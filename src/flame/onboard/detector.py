@@ -83,7 +83,7 @@ class Detector:
         side = self.manifest.tile
         self.grid = TileGrid(side, side // 16 * 2 if overlap is None else overlap)
         self._backend = open_backend(package, runtime, threads)
-        self._preparer = TilePreparer(self.manifest, threads)
+        self._preparer = TilePreparer(self.manifest, threads, self._backend.block_rows)
 
     @property
     def runtime(self) -> str:

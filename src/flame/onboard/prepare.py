@@ -51,15 +51,16 @@ class TilePreparer:
 
     Args:
         manifest: The model's facts.
-        threads: Threads for the pass over the radiance.
+        threads: Threads for the passes over the spectra.
+        block_rows: Rows of a block of spectra, if not those of the manifest.
     """
 
-    def __init__(self, manifest: Manifest, threads: int = 1) -> None:
+    def __init__(self, manifest: Manifest, threads: int = 1, block_rows: int | None = None) -> None:
         side, bands = manifest.tile, len(manifest.band_centres_nm)
         self._manifest = manifest
         self._spectrum = np.array(manifest.absorption)
-        rows = manifest.block_rows
-        self._spectra = np.empty((side // rows, bands, rows, side), dtype=np.float32)
+        self._block_rows = block_rows or manifest.block_rows
+        self._spectra = np.empty((side // self._block_rows, bands, self._block_rows, side), dtype=np.float32)
         self._statistics = np.zeros((1, len(STATISTICS) if "statistics" in manifest.inputs else 0, side, side), "f4")
         self._low = np.empty((side, side), dtype=np.float32)
         self._high = np.empty((side, side), dtype=np.float32)
@@ -129,7 +130,7 @@ class TilePreparer:
         share: Float32[np.ndarray, " band"],
     ) -> None:
         """One pass over the radiance: least and greatest of each pixel, and the logarithm of each band times its share."""
-        block_rows, side = self._manifest.block_rows, self._manifest.tile
+        block_rows, side = self._block_rows, self._manifest.tile
         if self._kernels is not None and radiance.strides[2] == 4:
             self._kernels.take_logarithm(
                 *(self._threads, rows, cols, len(radiance), radiance.ctypes.data, radiance.strides[0] // 4),
@@ -158,7 +159,7 @@ class TilePreparer:
         with np.errstate(invalid="ignore"):
             chunk.min(axis=0, out=self._low[part, :cols])
             chunk.max(axis=0, out=self._high[part, :cols])
-            block, row = divmod(rows[0], self._manifest.block_rows)
+            block, row = divmod(rows[0], self._block_rows)
             out = self._spectra[block, :, row : row + rows[1] - rows[0], :cols]
             np.maximum(chunk, np.float32(floor), out=out)
             out *= share[:, None, None]

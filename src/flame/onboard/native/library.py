@@ -41,16 +41,17 @@ class Image:
     """
 
     def __init__(self, channels: int, rows: int, cols: int) -> None:
-        # A row is an odd number of cache lines, so that the rows which one pixel needs do not fight for the same lines.
+        # Rows of all channels stand together, so that what one pixel needs lies on few pages of memory, and a row is an
+        # odd number of cache lines, so that it does not fight for the same ones.
         stride = (cols + 2 * _SIDE + 15) // 16 * 16
         stride += 16 if stride // 16 % 2 == 0 else 0
-        self._memory = np.zeros((channels, rows + 2, stride), dtype=np.float32)
-        self.pixels = self._memory[:, 1:-1, _SIDE : _SIDE + cols]
+        self._memory = np.zeros((rows + 2, channels, stride), dtype=np.float32)
+        self.pixels = self._memory[1:-1, :, _SIDE : _SIDE + cols].swapaxes(0, 1)
         self.channels, self.rows, self.cols = channels, rows, cols
 
     def struct(self, kernel: int = 1) -> _ImageStruct:
         """The image as the kernels take it, to be read with 1 x 1 or 3 x 3 taps."""
-        plane, stride = (step // 4 for step in self._memory.strides[:2])
+        stride, plane = (step // 4 for step in self._memory.strides[:2])
         return _ImageStruct(self.pixels.ctypes.data, plane, stride, self.channels, kernel)
 
 

@@ -82,7 +82,7 @@ class NativeNetwork:
             self._find_noise_inputs(inputs)
         packed, bias = pack(weight), self._arrays["lift.bias"]
         self._crew.kernels.lift(
-            *(self._crew.threads, self._side, self._side, spectra.ctypes.data, self._bands, self._manifest.block_rows),
+            *(self._crew.threads, self._side, self._side, spectra.ctypes.data, self._bands, spectra.shape[2]),
             *(self._extra.ctypes.data, len(self._extra), packed.ctypes.data, bias.ctypes.data, self._lifted.struct()),
         )
 
@@ -124,7 +124,7 @@ class NativeNetwork:
         bias = np.concatenate([arrays["heads.b_sw"], arrays["heads.b_bg"]])
         crew.kernels.score(
             *(crew.threads, self._side, self._side, z.struct(), spectra.ctypes.data, self._bands),
-            *(self._manifest.block_rows, weight.ctypes.data, bias.ctypes.data, direction.ctypes.data),
+            *(spectra.shape[2], weight.ctypes.data, bias.ctypes.data, direction.ctypes.data),
             *(self._network.tau_max, self._score.ctypes.data, self._clipped.struct()),
         )
 
