@@ -1,4 +1,4 @@
-"""Compiles the flight kernels while the package is built, once for each instruction set, with whatever C compiler there is.
+"""Compiles the flight kernels while the package is built, once for each instruction set, if there is a C compiler.
 
 Without a compiler the package is built all the same: it then runs its models on onnxruntime or OpenVINO, as it does on
 a processor that the kernels were not compiled for.
@@ -43,7 +43,9 @@ def compile_kernels(source: Path, library: Path) -> None:
             command = [compiler, *FLAGS, *flags, f"-DSUFFIX=_{name}", "-c", str(source), "-o", str(target)]
             subprocess.run(command, check=True, capture_output=True)
         linked = Path(folder) / library.name
-        subprocess.run([compiler, "-shared", "-fopenmp", *map(str, objects), "-o", str(linked)], check=True, capture_output=True)
+        subprocess.run(
+            [compiler, "-shared", "-fopenmp", *map(str, objects), "-o", str(linked)], check=True, capture_output=True
+        )
         shutil.copyfile(linked, library.with_suffix(".new"))
     library.with_suffix(".new").replace(library)
 
@@ -53,7 +55,7 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
 
     PLUGIN_NAME = "custom"
 
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
         """Compiles and adds the library to what is packed."""
         if self.target_name != "wheel":
             return

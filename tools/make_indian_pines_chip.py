@@ -1,7 +1,7 @@
 """Make a chip of real land in a sensor's bands from the AVIRIS cube of Indian Pines in the PyPI package `tensorly`.
 
-The cube (Baumgardner et al. 2015, CC BY 3.0) holds 145 x 145 pixels of fields and woods in Indiana in 200 bands of 10 nm,
-as (radiance in µW cm-2 nm-1 sr-1) x 500 + 1000. Spectra are interpolated to the sensor's finer bands, which smooths
+The cube (Baumgardner et al. 2015, CC BY 3.0) holds 145 x 145 pixels of fields and woods in 200 bands of 10 nm, as
+(radiance in µW cm-2 nm-1 sr-1) x 500 + 1000. Spectra are interpolated to the sensor's finer bands, which smooths
 their noise: add sensor noise when plumes are injected, as `flame simulate --background` does unless told not to.
 
     python tools/make_indian_pines_chip.py indian_pines.npz [--sensor aviris-ng]
@@ -37,7 +37,7 @@ def read_cube() -> tuple[np.ndarray, np.ndarray]:
 
 
 def make_chip(name: str) -> dict[str, np.ndarray]:
-    """The arrays of a chip in the methane bands of a sensor, and the cube's own bands nearest to red, green and blue."""
+    """The arrays of a chip: the sensor's methane bands, and the cube's own nearest to red, green and blue."""
     centre_nm, radiance = read_cube()
     bands = sensor(name).bands.methane()
     infrared = centre_nm > 2000.0

@@ -14,6 +14,7 @@ from flame.models.fields import fill_invalid, floored_log
 from flame.models.noise_inputs import WhitenedTile
 from flame.onboard import BackgroundFacts
 from flame.onboard.background import tile_background
+from flame.onboard.native import load_kernels
 from flame.onboard.prepare import TilePreparer, fill_unusable
 from flame.onboard.quality import Quality
 from tiny_models import SPECTRUM, filter_model, manifest
@@ -63,6 +64,16 @@ def test_whitened_background_is_white():
     np.testing.assert_allclose(np.cov(white), np.eye(4), atol=0.02)
 
 
+@pytest.fixture(params=["compiled", "numpy"])
+def way(request, monkeypatch):
+    """Both ways of preparing tiles; what a computer has no compiler for falls back to NumPy."""
+    if request.param == "numpy":
+        monkeypatch.setattr("flame.onboard.prepare.load_kernels", lambda: None)
+    elif load_kernels() is None:
+        pytest.skip("built without a C compiler")
+
+
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("gain", [0.1, 1.0, 10.0])
 def test_dark_bands_are_floored_as_in_torch_whatever_the_gain(gain):
     rng = np.random.default_rng(6)
@@ -77,6 +88,7 @@ def test_dark_bands_are_floored_as_in_torch_whatever_the_gain(gain):
     assert 0 < dark.sum() < dark.size
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("row_block", [8, 32])
 @pytest.mark.parametrize("first", [0, 5])
@@ -116,3 +128,22 @@ def test_holes_of_blocks_are_those_of_the_image():
     fill_unusable(image, usable, 16)
     fill_unusable(blocks.swapaxes(0, 1), usable, 16)
     np.testing.assert_array_equal(blocks.swapaxes(0, 1).reshape(image.shape), image)
+
+
+@pytest.mark.parametrize("cols", [32, 29, 3])
+def test_both_ways_flag_the_same_bad_pixels(cols, monkeypatch):
+    if load_kernels() is None:
+        pytest.skip("built without a C compiler")
+    rng = np.random.default_rng(8)
+    radiance = rng.uniform(0.5, 2.0, size=(4, 30, cols)).astype(np.float32)
+    for row, bad in enumerate([np.nan, np.inf, -np.inf, 0.0, -9999.0, 1e6, 1e-30]):
+        radiance[row % 4, 3 * row, ::2] = bad
+    radiance[:, 29] = 0.0
+    valid = rng.random((30, cols)) < 0.9
+    compiled = TilePreparer(filter_model().manifest).prepare(radiance, valid, None)
+    monkeypatch.setattr("flame.onboard.prepare.load_kernels", lambda: None)
+    plain = TilePreparer(filter_model().manifest).prepare(radiance, valid, None)
+    np.testing.assert_array_equal(compiled.quality, plain.quality)
+    assert {Quality(bit) for bit in (1, 2, 4, 8, 16)} <= {q for q in Quality if plain.flags & q}
+    if plain.inputs is not None:
+        np.testing.assert_allclose(compiled.inputs["log_radiance"], plain.inputs["log_radiance"], atol=1e-6)

@@ -18,6 +18,8 @@ _TILE_STEP = 32
 _UNET_STRIDE = 8
 _NO_BLOCKS = (1, 2, 3, 6, 7, 11)
 _MOST_MODES = 12
+_MOST_WIDTH = 32
+_MOST_BANDS = 320
 
 
 def native_weights(deployed: DeployedFlame) -> bytes | None:
@@ -35,8 +37,11 @@ def native_weights(deployed: DeployedFlame) -> bytes | None:
         or (kind.noise_inputs and "statistics" not in deployed.inputs)
         or deployed.tile % _TILE_STEP
         or deployed.tile % (grid * _UNET_STRIDE)
+        or deployed.tile // grid < 2 * kind.modes
         or kind.width in _NO_BLOCKS
+        or kind.width > _MOST_WIDTH
         or kind.bands in _NO_BLOCKS
+        or kind.bands > _MOST_BANDS
     ):
         return None
     arrays: dict[str, Tensor] = {
@@ -48,7 +53,14 @@ def native_weights(deployed: DeployedFlame) -> bytes | None:
     if flame.heads is not None:
         heads = flame.heads
         background = torch.zeros_like(heads.w_sw) if heads.w_bg is None else heads.w_bg
-        arrays |= {"heads.w_sw": heads.w_sw, "heads.b_sw": heads.b_sw, "heads.w_bg": background, "heads.b_bg": heads.b_bg}
+        arrays |= {
+            "heads.w_sw": heads.w_sw,
+            "heads.b_sw": heads.b_sw,
+            "heads.w_bg": background,
+            "heads.b_bg": heads.b_bg,
+        }
         if kind.score_space == "log":
             arrays["direction"] = per_ppm_m(flame.unit_spectrum[None], 1.0 / flame.variance.clamp_min(1e-12))[0]
-    return bytes(safetensors.torch.save({name: tensor.detach().float().contiguous() for name, tensor in arrays.items()}))
+    return bytes(
+        safetensors.torch.save({name: tensor.detach().float().contiguous() for name, tensor in arrays.items()})
+    )

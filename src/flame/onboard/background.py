@@ -68,7 +68,6 @@ class Whitener:
             np.multiply(steps, steps, out=steps)
             steps.mean(axis=0, out=layers[3, :, :-1])
 
-
     def whiten_all(
         self, kernels: Kernels, threads: int, blocks: Float32[np.ndarray, "block band rows col"], layers: int | None
     ) -> None:

@@ -51,7 +51,9 @@ class ModelPackage:
         _verify(self.onnx, self.manifest.sha256, self.source)
         network = self.manifest.network
         if (network is None) != (self.weights is None):
-            raise ModelError(f"{self.source}: native weights must come with their checksum in the manifest, and only so")
+            raise ModelError(
+                f"{self.source}: native weights must come with their checksum in the manifest, and only so"
+            )
         if network is not None and self.weights is not None:
             _verify(self.weights, network.sha256, f"native weights of {self.source}")
 
@@ -101,8 +103,8 @@ def _read(path: Path, what: str) -> bytes:
     if not path.is_file():
         known = ", ".join(packaged_models()) or "none in this installation"
         raise ModelError(
-            f"no {what} at {path}; give an .onnx file with its .json manifest, and the {WEIGHTS} file if it was exported "
-            f"with one, beside it, or a packaged name ({known})"
+            f"no {what} at {path}; give an .onnx file with its .json manifest beside it, and its {WEIGHTS} file if the "
+            f"manifest names one, or a packaged name ({known})"
         )
     return path.read_bytes()
 
@@ -150,7 +152,7 @@ def fitting_bands(have: BandSet, need: BandSet, tolerance_nm: float = 1.0) -> li
 
 
 def write_package(package: ModelPackage, path: Path) -> Path:
-    """Writes a model, its native weights and its manifest, each under a temporary name first; the manifest comes last."""
+    """Writes a model, its native weights and its manifest, each under a temporary name first, the manifest last."""
     path = path.with_suffix(".onnx")
     write_whole(path, package.onnx)
     if package.weights is not None:

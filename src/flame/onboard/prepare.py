@@ -17,7 +17,7 @@ from threadpoolctl import ThreadpoolController
 
 from flame.onboard.background import STATISTICS, Whitener, tile_background
 from flame.onboard.manifest import BackgroundFacts, Manifest
-from flame.onboard.native import WHOLE_BLOCK, load_kernels
+from flame.onboard.native import load_kernels, takes
 from flame.onboard.quality import UNUSABLE, Quality, pixel_quality
 
 __all__ = ["PreparedTile", "TilePreparer", "fill_unusable"]
@@ -66,7 +66,7 @@ class TilePreparer:
         self._high = np.empty((side, side), dtype=np.float32)
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
-        self._kernels = load_kernels() if side % WHOLE_BLOCK == 0 else None
+        self._kernels = load_kernels() if takes(side, bands) else None
         self._least_pixels = 2 * bands
         self._blas = ThreadpoolController()
 
@@ -129,12 +129,13 @@ class TilePreparer:
         floor: float,
         share: Float32[np.ndarray, " band"],
     ) -> None:
-        """One pass over the radiance: least and greatest of each pixel, and the logarithm of each band times its share."""
+        """One pass over the radiance: least and greatest of each pixel, logarithm of each band times its share."""
         block_rows, side = self._block_rows, self._manifest.tile
         if self._kernels is not None and radiance.strides[2] == 4:
+            band_step, row_step = radiance.strides[0] // 4, radiance.strides[1] // 4
             self._kernels.take_logarithm(
-                *(self._threads, rows, cols, len(radiance), radiance.ctypes.data, radiance.strides[0] // 4),
-                *(radiance.strides[1] // 4, first, floor, share.ctypes.data, self._spectra.ctypes.data, block_rows, side),
+                *(self._threads, rows, cols, len(radiance), radiance.ctypes.data, band_step, row_step, first, floor),
+                *(share.ctypes.data, self._spectra.ctypes.data, block_rows, side),
                 *(self._low.ctypes.data, self._high.ctypes.data),
             )
             return

@@ -1,8 +1,8 @@
 """U-FNO on a grid twice as coarse, with the lifted field beside it at full resolution.
 
-A neural operator has the same weights on every grid (Kovachki et al. 2023). Its Fourier layers keep wavelengths of dozens
-of pixels, so hardly anything of theirs is lost on a grid of half the resolution, where every layer costs a quarter.
-What only a single pixel knows, its spectrum, reaches the heads by a 1x1 convolution of the lifted field.
+A neural operator has the same weights on every grid (Kovachki et al. 2023). Its Fourier layers keep wavelengths of
+dozens of pixels, so hardly anything of theirs is lost on a grid of half the resolution, where every layer costs a
+quarter. What only a single pixel knows, its spectrum, reaches the heads by a 1x1 convolution of the lifted field.
 """
 
 from __future__ import annotations

@@ -5,19 +5,21 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-__all__ = ["WHOLE_BLOCK", "Image", "Kernels", "block_sizes", "images", "load_kernels", "pack"]
+__all__ = ["Image", "Kernels", "block_sizes", "images", "load_kernels", "pack", "takes"]
 
 _SIDE = 32
 """Floats of border left and right of an image, as in `kernels.c`."""
 
-WHOLE_BLOCK = 32
+_WHOLE_BLOCK = 32
 """Columns of a tile come in multiples of this, whatever the instruction set."""
 
+_MOST_BANDS = 320
 _SETS = ("baseline", "avx2", "avx512")
 
 
@@ -72,10 +74,15 @@ def block_sizes(channels: int) -> list[int]:
     return [5] * ((channels - 4 * fours) // 5) + [4] * fours
 
 
+def takes(tile: int, bands: int) -> bool:
+    """Whether the kernels can prepare tiles of that side and so many bands."""
+    return tile % _WHOLE_BLOCK == 0 and bands <= _MOST_BANDS and 4 * (-bands % 5) <= bands
+
+
 def pack(weight: np.ndarray) -> np.ndarray:
     """Weights (channel, tap) in the order the kernels read them: block of channels, tap, channel."""
     edges = np.cumsum([0, *block_sizes(len(weight))])
-    parts = [weight[low:high].T.ravel() for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    parts = [weight[low:high].T.ravel() for low, high in pairwise(edges)]
     return np.concatenate(parts).astype(np.float32, copy=False)
 
 
@@ -85,9 +92,7 @@ _ROWS = (_INT, _LONG, _LONG)
 """Threads, rows, columns: what every kernel takes first."""
 
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
-    "convolve": (
-        *(*_ROWS, _IMAGE, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _INT, _INT, _IMAGE, _ADDRESS),
-    ),
+    "convolve": (*(*_ROWS, _IMAGE, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _INT, _INT, _IMAGE, _ADDRESS),),
     "convolve_down": (*_ROWS, _IMAGE, _INT, _ADDRESS, _ADDRESS, _INT, _IMAGE),
     "convolve_up": (*_ROWS, _IMAGE, _INT, _INT, _ADDRESS, _ADDRESS, _INT, _IMAGE),
     "transform_rows": (*_ROWS, _IMAGE, _ADDRESS, _ADDRESS),

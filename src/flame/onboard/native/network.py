@@ -31,7 +31,12 @@ class NativeNetwork:
     """
 
     def __init__(
-        self, manifest: Manifest, network: NetworkFacts, arrays: Mapping[str, np.ndarray], kernels: Kernels, threads: int
+        self,
+        manifest: Manifest,
+        network: NetworkFacts,
+        arrays: Mapping[str, np.ndarray],
+        kernels: Kernels,
+        threads: int,
     ) -> None:
         self._manifest, self._network = manifest, network
         self._crew = crew = Crew(kernels, threads)

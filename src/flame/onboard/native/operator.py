@@ -1,4 +1,4 @@
-"""The neural operator on the compiled kernels: Fourier layers and mini-UNets, as `flame.models.backbones.ufno` has them.
+"""The neural operator on the compiled kernels: Fourier layers and mini-UNets, as in `flame.models.backbones.ufno`.
 
 A block ends with a gate, one factor a channel, known only when the whole field is. It is never applied to the field:
 everything that reads the field is linear, so the factors go into the weights of what comes next.
@@ -77,8 +77,8 @@ def pack_scaled(weight: Float32[np.ndarray, "out in *side"], gate: Gate) -> np.n
 def pack_up(weight: Float32[np.ndarray, "in out side side"]) -> np.ndarray:
     """Weights of a transposed convolution by parity of output row and column, for `convolve_up`.
 
-    An output pixel of even row gets kernel row 3 of the input row before and kernel row 1 of its own; one of odd row gets
-    2 of its own and 0 of the one after. Columns likewise. A kernel of side 2 has one row for each parity.
+    An output pixel of even row gets kernel row 3 of the input row before and 1 of its own; one of odd row gets 2 of its
+    own and 0 of the one after. Columns likewise. A kernel of side 2 has one row for each parity.
     """
     chosen = ([3, 1], [2, 0]) if weight.shape[2] == 4 else ([0], [1])
     parts = []
@@ -114,7 +114,7 @@ class _Fourier:
         self._factors = np.zeros((rows, channels * 2 * modes), dtype=np.float32)
 
     def convolve(
-        self, field: Image, mixing: Complex64[np.ndarray, "mode in out"], gate: Gate
+        self, field: Image, mixing: Complex64[np.ndarray, mode in out], gate: Gate
     ) -> tuple[np.ndarray, np.ndarray]:
         """Factors, in the order `convolve` reads them, and waves whose products are the convolved field."""
         columns, crew = self._columns, self._crew
@@ -187,7 +187,9 @@ class Operator:
         first = self._blocks[0]["spectral.weight"]
         channels, modes = first.shape[2], round((first.shape[1] / 2) ** 0.5)
         self._fourier = _Fourier(crew, channels, modes, rows, cols)
-        self._mixings = [(b["spectral.weight"][0] + 1j * b["spectral.weight"][1]).astype(np.complex64) for b in self._blocks]
+        self._mixings = [
+            (b["spectral.weight"][0] + 1j * b["spectral.weight"][1]).astype(np.complex64) for b in self._blocks
+        ]
         self._unet = _UNet(crew, channels, rows, cols)
         self._unets = [_with_prefix(block, "unet.") for block in self._blocks]
         self._packed = [_packed_unet(weights) for weights in self._unets]

@@ -1,0 +1,267 @@
+"""The native runtime: kernels and whole networks against torch, on every instruction set this processor has."""
+
+import subprocess
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import torch
+import torch.nn.functional as F
+
+from flame.models import BackgroundSettings, Flame, FlameSettings, SpectralStatistics
+from flame.models.export import to_onnx
+from flame.models.native_weights import native_weights
+from flame.models.noise_inputs import NOISE_INPUTS
+from flame.models.spectral import SpectralConv2d
+from flame.models.weights import StoredModel
+from flame.onboard import Detector, ModelError, ModelPackage, load_model, native, open_backend, sha256_of
+from flame.onboard.native import library, load_kernels
+from flame.onboard.native.library import Image, block_sizes, pack
+from flame.onboard.native.operator import GELU, LEAKY, LINEAR, Crew, _Fourier, pack_up
+from flame.physics import sensor, unit_absorption
+from flame.pipeline.export import MAX_DIFFERENCE, _package
+from flame.simulate import preset, simulate_tile, tile_generator
+from tiny_models import filter_model
+
+REPOSITORY = Path(__file__).parents[2]
+BANDS = sensor("aviris-ng").bands.methane()
+
+pytestmark = pytest.mark.skipif(load_kernels() is None, reason="built without a C compiler")
+
+
+def _sets():
+    best = load_kernels()
+    every = library._SETS
+    return every[: every.index(best.instructions) + 1] if best is not None else ("baseline",)
+
+
+@pytest.fixture(params=_sets())
+def kernels(request):
+    return load_kernels(request.param)
+
+
+@pytest.fixture(params=[1, 2])
+def crew(kernels, request):
+    return Crew(kernels, request.param)
+
+
+def _image(field):
+    image = Image(*field.shape)
+    image.pixels[:] = field
+    return image
+
+
+def _close(image, expected):
+    np.testing.assert_allclose(image.pixels, expected.numpy(), rtol=1e-5, atol=1e-5)
+    border = image._memory.copy()
+    border[1:-1, :, library._SIDE : library._SIDE + image.cols] = 0.0
+    assert not border.any(), "the border of zeros was written to"
+
+
+def _numbers(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+@pytest.mark.parametrize("channels", [4, 5, 8, 9, 12, 14, 28, 49, 72])
+def test_weights_are_packed_in_fives_and_fours(channels):
+    assert sum(block_sizes(channels)) == channels
+    weight = np.arange(channels * 3, dtype=np.float32).reshape(channels, 3)
+    packed, at = pack(weight), 0
+    for size, first in zip(block_sizes(channels), np.cumsum([0, *block_sizes(channels)]), strict=False):
+        np.testing.assert_array_equal(packed[at : at + 3 * size].reshape(3, size), weight[first : first + size].T)
+        at += 3 * size
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 6, 7, 11])
+def test_other_numbers_of_channels_are_refused(channels):
+    with pytest.raises(ValueError, match="blocks of five and four"):
+        block_sizes(channels)
+
+
+@pytest.mark.parametrize("size", [(8, 8), (13, 21), (40, 64)])
+@pytest.mark.parametrize("kind", [LINEAR, LEAKY, GELU])
+def test_convolution_of_two_images(crew, size, kind):
+    first, second, weight, bias = _numbers(9, *size), _numbers(5, *size), 0.3 * _numbers(14, 14, 3, 3), _numbers(14)
+    out, sums = Image(14, *size), np.zeros((size[0], 14), np.float32)
+    sources = [(_image(first.numpy()), 3), (_image(second.numpy()), 3)]
+    crew.convolve(sources, pack(weight.reshape(14, -1).numpy()), bias.numpy(), kind, out, sums=sums)
+    expected = F.conv2d(torch.cat([first, second])[None], weight, bias, padding=1)[0]
+    expected = {LINEAR: lambda x: x, LEAKY: lambda x: F.leaky_relu(x, 0.1), GELU: F.gelu}[kind](expected)
+    _close(out, expected)
+    np.testing.assert_allclose(sums, expected.sum(2).T.numpy(), rtol=1e-4, atol=1e-3)
+
+
+def test_gelu_is_x_times_a_share_that_is_right_to_float32(kernels):
+    field = torch.linspace(-30, 30, 4 * 8 * 64).reshape(4, 8, 64)
+    out = Image(4, 8, 64)
+    Crew(kernels, 1).convolve([(_image(field.numpy()), 1)], pack(np.eye(4)), np.zeros(4, np.float32), GELU, out)
+    error = (torch.from_numpy(out.pixels.copy()).double() - F.gelu(field.double())).abs() / field.abs().clamp_min(1.0)
+    assert error.max() < 2e-7
+
+
+@pytest.mark.parametrize("side", [2, 3])
+@pytest.mark.parametrize("size", [(4, 4), (10, 18), (16, 32)])
+def test_convolution_of_stride_two(crew, side, size):
+    field, weight, bias = _numbers(14, 2 * size[0], 2 * size[1]), _numbers(14, 14, side, side), _numbers(14)
+    out = Image(14, *size)
+    crew.down(_image(field.numpy()), side, pack(weight.reshape(14, -1).numpy()), bias.numpy(), LEAKY, out)
+    expected = F.conv2d(field[None], weight, bias, 2, padding=side // 3)[0]
+    np.testing.assert_allclose(out.pixels, F.leaky_relu(expected, 0.1).numpy(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("side", [2, 4])
+@pytest.mark.parametrize("size", [(4, 4), (5, 9), (16, 32)])
+def test_transposed_convolution(crew, side, size):
+    first, second, weight, bias = _numbers(4, *size), _numbers(5, *size), _numbers(9, 14, side, side), _numbers(14)
+    out = Image(14, 2 * size[0], 2 * size[1])
+    images = [_image(first.numpy()), _image(second.numpy())]
+    crew.up(images, side, pack_up(weight.numpy()), bias.numpy(), LINEAR, out)
+    _close(out, F.conv_transpose2d(torch.cat([first, second])[None], weight, bias, 2, padding=(side - 2) // 2)[0])
+
+
+@pytest.mark.parametrize(("modes", "size"), [(12, (24, 40)), (12, (64, 64)), (3, (8, 16))])
+def test_spectral_layer(crew, modes, size):
+    torch.manual_seed(0)
+    layer, field = SpectralConv2d(14, modes), _numbers(14, *size)
+    gate = np.linspace(0.2, 1.0, 14, dtype=np.float32)
+    weight = layer.weight.detach().numpy()
+    mixing = (weight[0] + 1j * weight[1]).astype(np.complex64)
+    image, out = _image(field.numpy()), Image(14, *size)
+    waves = _Fourier(crew, 14, modes, *size).convolve(image, mixing, gate)
+    zeros = np.zeros(14, np.float32)
+    crew.convolve([(image, 1)], pack(np.zeros((14, 14))), zeros, LINEAR, out, waves=waves)
+    with torch.no_grad():
+        expected = layer(field[None] * torch.from_numpy(gate)[None, :, None, None])[0]
+    _close(out, expected)
+
+
+VARIANTS = {
+    "paper": FlameSettings(),
+    "narrow": FlameSettings(width=9, modes=5),
+    "no score": FlameSettings(score="none", rgb="none"),
+    "fixed background": FlameSettings(score="weights"),
+    "coarse": FlameSettings(backbone="coarse-ufno"),
+    "plus": FlameSettings(
+        backbone="coarse-ufno",
+        conditioning="tile",
+        score_space="whitened",
+        lift_space="training",
+        noise_inputs=tuple(NOISE_INPUTS),
+        rgb="tile",
+        background=BackgroundSettings(samples=400, passes=2),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def scene():
+    return simulate_tile(tile_generator(7, 0), preset("wide", size=96), "check").tile.scene
+
+
+def _model(settings, scene):
+    """Weights that leave nothing at zero, and batch norms that have seen data."""
+    log = np.log(np.maximum(scene.radiance, 1e-3)).reshape(72, -1).astype(float)
+    torch.manual_seed(1)
+    model = Flame(settings, unit_absorption(BANDS), SpectralStatistics(log.mean(1), np.cov(log)))
+    tensors = [torch.from_numpy(np.ascontiguousarray(a))[None] for a in (scene.radiance, scene.rgb, scene.valid)]
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith(("w_bg", "w_sw")):
+                parameter.normal_(std=0.05)
+        for _ in range(5):
+            model.train()(*tensors)
+        model.segmentation.project.weight.mul_(5.0)
+        model.segmentation.project.bias.sub_(model.eval()(*tensors).logit.quantile(0.6))
+    return model.eval()
+
+
+@pytest.fixture(scope="module")
+def exported(scene):
+    """Packages by variant and tile, made once for all instruction sets."""
+
+    @cache
+    def make(variant, tile):
+        stored = StoredModel(_model(VARIANTS[variant], scene), BANDS, {})
+        return _package(stored, tile, variant, {}, {}, "test")
+
+    return make
+
+
+@pytest.mark.parametrize(("variant", "tile"), [*((name, 64) for name in VARIANTS), ("plus", 96)])
+def test_networks_equal_the_exported_graph(variant, tile, exported, scene, kernels, monkeypatch):
+    monkeypatch.setattr("flame.onboard.backends.load_kernels", lambda: kernels)
+    package = exported(variant, tile)
+    assert package.weights is not None
+    holes = np.random.default_rng(2).random((tile, tile)) < 0.1
+    cut = slice(0, tile)
+    part = type(scene)(scene.radiance[:, cut, cut], BANDS, scene.valid[cut, cut] & ~holes, scene.rgb[:, cut, cut])
+    detector = Detector(package, "native", 2)
+    assert detector.runtime == f"native ({kernels.instructions})"
+    native_answer, onnx_answer = detector.run(part), Detector(package, "onnxruntime", 1).run(part)
+    np.testing.assert_allclose(native_answer.probability, onnx_answer.probability, atol=MAX_DIFFERENCE)
+    np.testing.assert_allclose(native_answer.score_ppm_m, onnx_answer.score_ppm_m, atol=0.5, rtol=1e-4)
+    np.testing.assert_array_equal(native_answer.mask, onnx_answer.mask)
+    assert native_answer.mask.any()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        FlameSettings(score="fixed"),
+        FlameSettings(score_space="projected"),
+        FlameSettings(conditioning="tile"),
+        FlameSettings(width=6, modes=3),
+        FlameSettings(modes=13),
+    ],
+)
+def test_what_the_kernels_do_not_know_has_no_native_weights(settings):
+    deployed = to_onnx(Flame(settings, unit_absorption(BANDS)), 64)[1]
+    assert native_weights(deployed) is None
+
+
+def test_tiles_too_small_for_the_modes_have_no_native_weights():
+    settings = FlameSettings(backbone="coarse-ufno")
+    assert native_weights(to_onnx(Flame(settings, unit_absorption(BANDS)), 32)[1]) is None
+
+
+def test_models_without_native_weights_are_refused_by_name():
+    with pytest.raises(ModelError, match="has no native weights; export it again"):
+        open_backend(filter_model(), "native")
+
+
+def test_damaged_native_weights_are_refused():
+    model = load_model()
+    assert model.weights is not None
+    with pytest.raises(ModelError, match=r"native weights of .*SHA-256"):
+        replace(model, weights=model.weights[:-4] + b"\0\0\0\0")
+    with pytest.raises(ModelError, match="must come with their checksum"):
+        ModelPackage(model.manifest, model.onnx, "test")
+
+
+def test_the_fastest_runtime_that_there_is_is_taken(monkeypatch):
+    model = load_model()
+    assert open_backend(model).name.startswith("native")
+    monkeypatch.setattr("flame.onboard.backends.load_kernels", lambda: None)
+    assert not open_backend(model).name.startswith("native")
+    with pytest.raises(ModelError, match="built without native kernels"):
+        open_backend(model, "native")
+
+
+def test_kernels_compile_without_warnings(tmp_path):
+    source = Path(native.__file__).with_name("kernels.c")
+    command = ["cc", "-O1", "-std=gnu11", "-fopenmp", "-Wall", "-Wextra", "-Werror", "-DSUFFIX=_x", "-c", source]
+    subprocess.run([*command, "-o", tmp_path / "k.o"], check=True)
+
+
+def test_a_network_that_lacks_a_layer_is_refused(exported):
+    package = exported("paper", 64)
+    arrays = safetensors.numpy.load(package.weights)
+    del arrays["lift.bias"], arrays["backbone.blocks.0.spectral.weight"]
+    content = safetensors.numpy.save(arrays)
+    facts = replace(package.manifest.network, sha256=sha256_of(content))
+    broken = replace(package, weights=content, manifest=replace(package.manifest, network=facts))
+    with pytest.raises(ModelError, match="cannot take its weights"):
+        open_backend(broken, "native")
