@@ -10,7 +10,6 @@ import onnx
 from onnx import NodeProto
 
 INPUTS = "lift and its inputs"
-PARTS = (INPUTS, "spectral", "U-Nets", "1x1, gates", "heads and score", "segmentation")
 _HEAVY = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 
 
@@ -19,7 +18,6 @@ def part_of(name: str) -> str:
     for scope, part in (
         ("/spectral/", "spectral"),
         ("/unet/", "U-Nets"),
-        ("ConvolutionBackpropData", "U-Nets"),  # as OpenVINO calls transposed convolutions, which occur there only
         ("/heads/", "heads and score"),
         ("/segmentation/", "segmentation"),
         ("/backbone/", "1x1, gates"),

@@ -1,22 +1,22 @@
-"""Where the time of one tile goes in OpenVINO, by part, against what arithmetic and memory would allow."""
+"""Where the time of one tile goes in the native runtime, by part, against what arithmetic and memory would allow."""
 
 from __future__ import annotations
 
-import io
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
 import numpy as np
-import openvino
 
 from flame.detection import find_plumes, plume_mask
 from flame.onboard import load_model
+from flame.onboard.backends import NativeBackend
+from flame.onboard.native import NativeNetwork
 from flame.onboard.prepare import TilePreparer
 from flame.scene import Scene
-from onnx_work import PARTS, part_of, work_by_part
+from onnx_work import work_by_part
 from side_by_side import print_table
 
 ROUNDS = 15
@@ -39,25 +39,37 @@ def _bandwidth() -> float:
     return 2e-9 * _COPIED / _seconds(lambda: np.copyto(target, source))
 
 
-def _graph_seconds(onnx: bytes, inputs: dict[str, np.ndarray], threads: int) -> Counter[str]:
-    """Median time of each part over several runs, as the engine counts it."""
-    core = openvino.Core()
-    settings = {
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_NUM_THREADS": threads,
-        "INFERENCE_PRECISION_HINT": "f32",
-        "PERF_COUNT": True,
-    }
-    request = core.compile_model(core.read_model(io.BytesIO(onnx)), "CPU", settings).create_infer_request()
-    nodes: dict[str, list[float]] = defaultdict(list)
-    for number in range(ROUNDS + 2):
-        request.infer(inputs, share_inputs=True)
-        for node in request.profiling_info if number >= 2 else ():
-            nodes[node.node_name].append(node.real_time.total_seconds())
-    seconds: Counter[str] = Counter()
-    for name, times in nodes.items():
-        seconds[part_of(name)] += median(times)
-    return seconds
+STEPS = {
+    "_lift": ("lift and its inputs",),
+    "_features": ("spectral", "U-Nets", "1x1, gates"),
+    "_find_score": ("heads and score",),
+    "_segment": ("segmentation",),
+}
+"""Steps of the network, and the parts of the exported graph whose work they do."""
+
+NAMES = {"_features": "operator"}
+
+
+def _network_seconds(network: NativeNetwork, inputs: dict[str, np.ndarray]) -> dict[str, float]:
+    """Median time of each step over several runs."""
+    times: dict[str, list[float]] = defaultdict(list)
+
+    def timed(name: str) -> Callable[..., object]:
+        step = getattr(network, name)
+
+        def run(*given: object) -> object:
+            began = time.perf_counter()
+            answer = step(*given)
+            times[name].append(time.perf_counter() - began)
+            return answer
+
+        return run
+
+    for name in STEPS:
+        setattr(network, name, timed(name))
+    for _ in range(ROUNDS + 2):
+        network.infer(inputs)
+    return {name: median(of[2:]) for name, of in times.items()}
 
 
 def profile(model: str, scene: Scene, threads: int, gemm_gflops: float) -> dict[str, dict[str, float]]:
@@ -71,7 +83,8 @@ def profile(model: str, scene: Scene, threads: int, gemm_gflops: float) -> dict[
     """
     package = load_model(model)
     facts = package.manifest
-    preparer = TilePreparer(facts, threads)
+    backend = NativeBackend(package, threads)
+    preparer = TilePreparer(facts, threads, backend.block_rows)
     cube_gb = 1e-9 * scene.radiance.nbytes
     whitening: list[float] = []
     whiten = preparer._whiten
@@ -85,10 +98,11 @@ def profile(model: str, scene: Scene, threads: int, gemm_gflops: float) -> dict[
     parts = {"prepare": (prepare_s - (median(whitening) if whitening else 0.0), 0.0, 2 * cube_gb)}
     if whitening:
         parts["whitening"] = (median(whitening), 2e-9 * scene.radiance.size * len(scene.bands), 2 * cube_gb)
-    seconds = _graph_seconds(package.onnx, prepared.inputs, threads)
     giga_flop, giga_bytes = work_by_part(Path(package.source))
-    for part in PARTS:
-        parts[part] = (seconds[part], giga_flop[part], giga_bytes[part])
+    for step, spent in _network_seconds(backend._network, prepared.inputs).items():
+        of = STEPS[step]
+        flop, traffic = (sum(work[part] for part in of) for work in (giga_flop, giga_bytes))
+        parts[NAMES.get(step, of[0])] = (spent, flop, traffic)
     probability = np.linspace(0, 1, scene.valid.size, dtype=np.float32).reshape(scene.shape)
     rule = facts.rule
 
@@ -113,5 +127,5 @@ def profile(model: str, scene: Scene, threads: int, gemm_gflops: float) -> dict[
         rows.append([name, *row, f"{flop / spent:.0f}", f"{100 * flop / spent / gemm_gflops:.0f}", limit])
         rows[-1].append(f"{100 * least / spent:.0f}")
     header = ["part", "ms", "% of time", "GFLOP", "MB", "GFLOP/s", "% GEMM peak", "roof", "% of roof"]
-    print_table(f"{facts.name} on OpenVINO by part, {gemm_gflops:.0f} GFLOP/s, {bandwidth:.1f} GB/s", header, rows)
+    print_table(f"{facts.name} by part, native runtime, {gemm_gflops:.0f} GFLOP/s, {bandwidth:.1f} GB/s", header, rows)
     return figures

@@ -54,6 +54,7 @@ STEPS: dict[str, Step] = {
     ),
     "paper-average": Step("flame + averaged weights", "cpu", ("optimizer.averaging=0.99",)),
     "plus": Step("flame-plus", "flame-plus"),
+    "plus-fine": Step("flame-plus, operator on the full grid", "flame-plus", ("model.backbone=ufno",)),
     "plus-tile-lift": Step("flame-plus, lift whitened by the tile", "flame-plus", ("model.lift_space=tile",)),
     "plus-no-ppm-m": Step("flame-plus, inputs not in ppm m", "flame-plus", (_INPUTS_NOT_IN_PPM_M,)),
     "plus-no-inputs": Step("flame-plus, no further inputs", "flame-plus", ("model.noise_inputs=",)),
@@ -66,7 +67,11 @@ STEPS: dict[str, Step] = {
     ),
     "plus-one-pass": Step("flame-plus, background in one pass", "flame-plus", ("model.background.passes=1",)),
     "plus-beta5": Step("flame-plus, cross-entropy weighted 5 instead of 50", "flame-plus", ("loss.beta_max=5",)),
-    "plus-width10": Step("flame-plus, 10 features instead of 14", "flame-plus", ("model.width=10",)),
+    "plus-width10": Step(
+        "flame-plus, operator on the full grid, 10 features instead of 14",
+        "flame-plus",
+        ("model.backbone=ufno", "model.width=10"),
+    ),
 }
 SHOWN = ("auprc", "f1", "precision", "recall")
 

@@ -11,7 +11,7 @@ import typer
 def run(
     out: Annotated[Path, typer.Option(help="Folder for the products.")] = Path("demo-output"),
     model: Annotated[str | None, typer.Option(help="A packaged name such as flame-plus, or an ONNX file.")] = None,
-    runtime: Annotated[str, typer.Option(help="auto, onnxruntime or openvino.")] = "auto",
+    runtime: Annotated[str, typer.Option(help="auto, native, onnxruntime or openvino.")] = "auto",
     size: Annotated[int, typer.Option(min=32, help="Rows and columns of the scene.")] = 512,
     seed: Annotated[int, typer.Option(min=0, help="Which scene to simulate.")] = 0,
     sensor: Annotated[str, typer.Option(help="Sensor to simulate.")] = "aviris-ng",

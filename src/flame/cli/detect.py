@@ -12,7 +12,7 @@ def run(
     inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", help="Scene files or tile folders.")],
     out: Annotated[Path, typer.Option(help="Folder for the products.")],
     model: Annotated[str | None, typer.Option(help="A packaged name such as flame-plus, or an ONNX file.")] = None,
-    runtime: Annotated[str, typer.Option(help="auto, onnxruntime or openvino.")] = "auto",
+    runtime: Annotated[str, typer.Option(help="auto, native, onnxruntime or openvino.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; all cores if not given.")] = None,
     downlink: Annotated[bool, typer.Option("--downlink", help="Also write the plumes as downlink packets.")] = False,
 ) -> None:

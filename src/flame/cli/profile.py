@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def run(
     model: Annotated[str | None, typer.Option(help="A packaged name, or an ONNX file.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for profile.json and profile.png.")] = Path("profile-output"),
-    runtime: Annotated[str, typer.Option(help="auto, onnxruntime or openvino.")] = "auto",
+    runtime: Annotated[str, typer.Option(help="auto, native, onnxruntime or openvino.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; all cores if not given.")] = None,
     tiles: Annotated[int, typer.Option(min=1, help="Tiles in the fixed set.")] = 5,
     warm_up: Annotated[int, typer.Option(min=0, help="Untimed detections before.")] = 50,

@@ -100,14 +100,16 @@ def tile_background(
     if step > 1 and int(seen.sum()) < 2 * log.shape[1]:
         step, seen = 1, usable
     block, row = np.divmod(np.arange(0, rows, step), log.shape[2])
-    sample = log[block, :, row, ::step].swapaxes(0, 1)[:, seen].astype(np.float64)
+    sample = np.moveaxis(log[block, :, row, ::step].astype(np.float64), 1, 0)
+    sample = sample.reshape(len(sample), -1) if seen.all() else sample[:, seen]
     weight = np.ones(sample.shape[1])
     mean, whitening = _weighted_whitening(sample, weight, facts.floor)
     for _ in range(facts.passes - 1):
         white = whitening @ (sample - mean[:, None])
         target = whitening @ unit_spectrum
         response = target @ white / max(float(np.linalg.norm(target)), 1e-12)
-        near = np.minimum(1.0 / np.maximum(np.square(white).mean(axis=0), 1e-12), 1.0)
+        power = np.einsum("bp,bp->p", white, white) / len(white)
+        near = np.minimum(1.0 / np.maximum(power, 1e-12), 1.0)
         weight = near * (response < facts.plume_sigma)
         mean, whitening = _weighted_whitening(sample, weight, facts.floor)
     return mean, whitening

@@ -62,7 +62,7 @@ class Detector:
 
     Args:
         model: A loaded package, a packaged name, the path of an ONNX file beside its manifest, or None for the default.
-        runtime: "auto", "onnxruntime" or "openvino".
+        runtime: "auto", "native", "onnxruntime" or "openvino".
         threads: CPU threads; all that this process may use unless given.
         overlap: Pixels shared by neighbouring tiles; an eighth of a tile unless given.
 

@@ -171,7 +171,7 @@ class TilePreparer:
         """A model that takes RGB cannot judge pixels without it."""
         if rgb is None:
             return np.array(Quality.INVALID, dtype=np.uint8)
-        return np.where(np.isfinite(rgb).all(axis=0), 0, Quality.NOT_FINITE).astype(np.uint8)
+        return (~np.isfinite(rgb).all(axis=0)).view(np.uint8) * np.uint8(Quality.NOT_FINITE)
 
     def _inputs(
         self, usable: Bool[np.ndarray, "row col"], rgb: Float32[np.ndarray, "3 row col"] | None

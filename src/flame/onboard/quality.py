@@ -53,9 +53,13 @@ def pixel_quality(
         floor: Radiance below which a band is dark.
     """
     finite = np.isfinite(lowest) & np.isfinite(highest)
-    quality = np.where(valid, 0, Quality.INVALID).astype(np.uint8)
-    quality |= np.where(finite, 0, Quality.NOT_FINITE).astype(np.uint8)
-    quality |= np.where(finite & ((highest <= 0) | (lowest < _FILL_BELOW)), Quality.NO_SIGNAL, 0).astype(np.uint8)
-    quality |= np.where(finite & (highest >= saturation), Quality.SATURATED, 0).astype(np.uint8)
-    quality |= np.where(finite & (lowest < floor), Quality.DARK, 0).astype(np.uint8)
+    quality = np.zeros(valid.shape, dtype=np.uint8)
+    for bit, where in (
+        (Quality.INVALID, ~valid),
+        (Quality.NOT_FINITE, ~finite),
+        (Quality.NO_SIGNAL, finite & ((highest <= 0) | (lowest < _FILL_BELOW))),
+        (Quality.SATURATED, finite & (highest >= saturation)),
+        (Quality.DARK, finite & (lowest < floor)),
+    ):
+        quality |= where.view(np.uint8) * np.uint8(bit)
     return quality

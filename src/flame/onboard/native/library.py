@@ -47,7 +47,8 @@ class Image:
         # odd number of cache lines, so that it does not fight for the same ones.
         stride = (cols + 2 * _SIDE + 15) // 16 * 16
         stride += 16 if stride // 16 % 2 == 0 else 0
-        self._memory = np.zeros((rows + 2, channels, stride), dtype=np.float32)
+        self._memory = np.empty((rows + 2, channels, stride), dtype=np.float32)  # not zeros: large pages of memory
+        self._memory[...] = 0.0
         self.pixels = self._memory[1:-1, :, _SIDE : _SIDE + cols].swapaxes(0, 1)
         self.channels, self.rows, self.cols = channels, rows, cols
 
