@@ -9,13 +9,15 @@ PIP_QUIET := --quiet --disable-pip-version-check
 
 test: lint types imports pytest
 
-$(VENV)/.installed: pyproject.toml
+KERNELS := hatch_build.py src/flame/onboard/native/kernels.c
+
+$(VENV)/.installed: pyproject.toml $(KERNELS)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install $(PIP_QUIET) --upgrade pip
 	$(BIN)/python -m pip install $(PIP_QUIET) --editable '.[dev,train,openvino]'
 	touch $@
 
-$(DEMO_VENV)/.installed: pyproject.toml
+$(DEMO_VENV)/.installed: pyproject.toml $(KERNELS)
 	$(PYTHON) -m venv $(DEMO_VENV)
 	$(DEMO_VENV)/bin/python -m pip install $(PIP_QUIET) --upgrade pip
 	$(DEMO_VENV)/bin/python -m pip install $(PIP_QUIET) --editable .
