@@ -20,7 +20,7 @@ from flame.models.weights import StoredModel
 from flame.onboard import Detector, ModelError, ModelPackage, load_model, native, open_backend, sha256_of
 from flame.onboard.native import library, load_kernels
 from flame.onboard.native.library import Image, block_sizes, pack
-from flame.onboard.native.operator import GELU, LEAKY, LINEAR, Crew, _Fourier, pack_up
+from flame.onboard.native.operator import GELU, LEAKY, LINEAR, Crew, _Fourier, mixing_of, pack_up
 from flame.physics import sensor, unit_absorption
 from flame.pipeline.export import MAX_DIFFERENCE, _package
 from flame.simulate import preset, simulate_tile, tile_generator
@@ -127,8 +127,7 @@ def test_spectral_layer(crew, modes, size):
     torch.manual_seed(0)
     layer, field = SpectralConv2d(14, modes), _numbers(14, *size)
     gate = np.linspace(0.2, 1.0, 14, dtype=np.float32)
-    weight = layer.weight.detach().numpy()
-    mixing = (weight[0] + 1j * weight[1]).astype(np.complex64)
+    mixing = mixing_of(layer.weight.detach().numpy())
     image, out = _image(field.numpy()), Image(14, *size)
     waves = _Fourier(crew, 14, modes, *size).convolve(image, mixing, gate)
     zeros = np.zeros(14, np.float32)

@@ -7,6 +7,7 @@ everything that reads the field is linear, so the factors go into the weights of
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Complex64, Float32
@@ -107,8 +108,8 @@ class _Fourier:
         pairs = np.stack([back.real, -back.imag], 1).reshape(2 * modes, cols)
         self._back_waves = np.ascontiguousarray(pairs, dtype=np.float32)
         down = np.concatenate([frequency, frequency - modes])
-        self._rows = np.exp(-2j * np.pi * np.outer(np.arange(rows), down) / rows).astype(np.complex64)
-        self._rows_back = (np.conj(self._rows).T / rows).astype(np.complex64)
+        self._rows = np.exp(-2j * np.pi * np.outer(down, np.arange(rows)) / rows).astype(np.complex64)
+        self._rows_back = np.ascontiguousarray(np.conj(self._rows).T / np.float32(rows))
         self._columns = np.zeros((channels, rows, self._parts), dtype=np.float32)
         self._edges = np.cumsum([0, *block_sizes(channels)])
         self._factors = np.zeros((rows, channels * 2 * modes), dtype=np.float32)
@@ -123,16 +124,20 @@ class _Fourier:
         )
         modes, channels, rows = self._modes, len(gate), field.rows
         half = np.ascontiguousarray(columns[..., : 2 * modes]).view(np.complex64)  # (channel, row, column frequency)
-        spectrum = half.swapaxes(1, 2).reshape(-1, rows) @ self._rows  # (channel and column, row frequency)
-        spectrum = spectrum.reshape(channels, -1) * gate[:, None]
-        mixed = np.einsum("im,mio->om", spectrum, mixing)
-        back = mixed.reshape(-1, 2 * modes) @ self._rows_back  # (channel and column frequency, row)
-        by_row = np.ascontiguousarray(back.reshape(channels, modes, rows).transpose(2, 1, 0))
-        by_row = by_row.view(np.float32).reshape(rows, modes, channels, 2).swapaxes(2, 3).reshape(rows, 2 * modes, -1)
-        for low, high in zip(self._edges[:-1], self._edges[1:], strict=True):
-            here = slice(low * 2 * modes, high * 2 * modes)
-            self._factors[:, here] = by_row[:, :, low:high].reshape(rows, -1)
+        spectrum = (self._rows @ half).reshape(channels, -1) * gate[:, None]  # (channel, row and column frequency)
+        mixed = np.einsum("im,mio->mo", spectrum, mixing).reshape(2 * modes, -1)
+        back = (self._rows_back @ mixed).view(np.float32).reshape(rows, modes, channels, 2)
+        for low, high in pairwise(self._edges):
+            factors = self._factors[:, low * 2 * modes : high * 2 * modes].reshape(rows, modes, 2, high - low)
+            factors[...] = back[:, :, low:high].swapaxes(2, 3)
         return self._factors, self._back_waves
+
+
+def mixing_of(weight: Float32[np.ndarray, "2 mode in out"]) -> Complex64[np.ndarray, mode in out]:
+    """Complex weights of a spectral layer with their modes ordered (row, column) instead of (column, row)."""
+    modes = round((weight.shape[1] / 2) ** 0.5)
+    mixing = (weight[0] + 1j * weight[1]).astype(np.complex64).reshape(modes, 2 * modes, *weight.shape[2:])
+    return np.ascontiguousarray(mixing.swapaxes(0, 1)).reshape(weight.shape[1:])
 
 
 class _UNet:
@@ -187,9 +192,7 @@ class Operator:
         first = self._blocks[0]["spectral.weight"]
         channels, modes = first.shape[2], round((first.shape[1] / 2) ** 0.5)
         self._fourier = _Fourier(crew, channels, modes, rows, cols)
-        self._mixings = [
-            (b["spectral.weight"][0] + 1j * b["spectral.weight"][1]).astype(np.complex64) for b in self._blocks
-        ]
+        self._mixings = [mixing_of(block["spectral.weight"]) for block in self._blocks]
         self._unet = _UNet(crew, channels, rows, cols)
         self._unets = [_with_prefix(block, "unet.") for block in self._blocks]
         self._packed = [_packed_unet(weights) for weights in self._unets]
