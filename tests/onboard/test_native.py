@@ -1,5 +1,6 @@
 """The native runtime: kernels and whole networks against torch, on every instruction set this processor has."""
 
+import ctypes
 import subprocess
 from dataclasses import replace
 from functools import cache
@@ -38,9 +39,28 @@ def _sets():
     return every[: every.index(best.instructions) + 1] if best is not None else ("baseline",)
 
 
-@pytest.fixture(params=_sets())
+WIDE = "16 lanes"
+"""The width of AVX-512, compiled for processors without it."""
+
+
+def _compile(folder, *flags):
+    source, target = Path(native.__file__).with_name("kernels.c"), folder / "kernels.o"
+    common = ["cc", "-O1", "-std=gnu11", "-fPIC", "-fopenmp", "-DSUFFIX=_baseline", "-c", source, "-o", target]
+    subprocess.run([*common, *flags], check=True)
+    return target
+
+
+@pytest.fixture(scope="module")
+def wide_kernels(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wide")
+    compiled = _compile(folder, "-DLANES=16", "-Wno-psabi")
+    subprocess.run(["cc", "-shared", "-fopenmp", compiled, "-o", folder / "wide.so"], check=True)
+    return library.Kernels(ctypes.CDLL(str(folder / "wide.so")), "baseline")
+
+
+@pytest.fixture(params=[*_sets(), WIDE])
 def kernels(request):
-    return load_kernels(request.param)
+    return request.getfixturevalue("wide_kernels") if request.param == WIDE else load_kernels(request.param)
 
 
 @pytest.fixture(params=[1, 2])
@@ -250,9 +270,7 @@ def test_the_fastest_runtime_that_there_is_is_taken(monkeypatch):
 
 
 def test_kernels_compile_without_warnings(tmp_path):
-    source = Path(native.__file__).with_name("kernels.c")
-    command = ["cc", "-O1", "-std=gnu11", "-fopenmp", "-Wall", "-Wextra", "-Werror", "-DSUFFIX=_x", "-c", source]
-    subprocess.run([*command, "-o", tmp_path / "k.o"], check=True)
+    _compile(tmp_path, "-Wall", "-Wextra", "-Werror", "-DBASELINE")
 
 
 def test_a_network_that_lacks_a_layer_is_refused(exported):

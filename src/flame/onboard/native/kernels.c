@@ -23,7 +23,8 @@
 #define JOIN(a, b) JOIN2(a, b)
 #define EXPORT(name) __attribute__((visibility("default"))) JOIN(name, SUFFIX)
 
-#if defined(__AVX512F__)
+#if defined(LANES) /* given: any width works on any processor, slower where it has no registers for it */
+#elif defined(__AVX512F__)
 #define LANES 16
 #elif defined(__AVX__)
 #define LANES 8
@@ -50,10 +51,10 @@ INLINE vec load(const float *from) { return *(const loose *)from; }
 INLINE void store(float *to, vec value) { *(loose *)to = value; }
 INLINE vec splat(float value) { return value - (vec){0}; }
 INLINE vec choose(ivec which, vec yes, vec no) { return (vec)((which & (ivec)yes) | (~which & (ivec)no)); }
-#if LANES == 16
+#if LANES == 16 && defined(__AVX512F__)
 INLINE vec larger(vec a, vec b) { return (vec)_mm512_max_ps((__m512)a, (__m512)b); }
 INLINE vec smaller(vec a, vec b) { return (vec)_mm512_min_ps((__m512)a, (__m512)b); }
-#elif LANES == 8
+#elif LANES == 8 && defined(__AVX__)
 INLINE vec larger(vec a, vec b) { return (vec)_mm256_max_ps((__m256)a, (__m256)b); }
 INLINE vec smaller(vec a, vec b) { return (vec)_mm256_min_ps((__m256)a, (__m256)b); }
 #else
