@@ -171,7 +171,8 @@ class TilePreparer:
         """A model that takes RGB cannot judge pixels without it."""
         if rgb is None:
             return np.array(Quality.INVALID, dtype=np.uint8)
-        return (~np.isfinite(rgb).all(axis=0)).view(np.uint8) * np.uint8(Quality.NOT_FINITE)
+        bad: np.ndarray = ~np.isfinite(rgb).all(axis=0)
+        return np.asarray(bad.view(np.uint8) * np.uint8(Quality.NOT_FINITE))
 
     def _inputs(
         self, usable: Bool[np.ndarray, "row col"], rgb: Float32[np.ndarray, "3 row col"] | None
