@@ -32,10 +32,17 @@ def test_invalid_pixels():
 
 
 def test_small_tile_where_the_peer_breaks_down():
-    """A 64 x 64 tile leaves the peer 40 spectra for 72 bands; here the sample grows and the plume is found."""
+    """A 64 x 64 tile leaves the peer 40 spectra for 72 bands; here the sample grows and the plume is found.
+
+    The peer inverts a singular matrix: what comes out depends on the processor, but it is no map of the plume.
+    """
     tile = simulated_tile(4, size=64, peak_ppm_m=4000.0)
     ours = score(*tile.inputs)
     theirs = mag1c_sas(tile.radiance, unit_absorption(tile.bands))[0]
     plume = tile.enhancement_ppm_m > 2000
     assert ours[plume].mean() == pytest.approx(tile.enhancement_ppm_m[plume].mean(), rel=0.2)
-    assert not abs(float(theirs[plume].mean()) / tile.enhancement_ppm_m[plume].mean() - 1) < 0.5
+    ours_likeness, peers_likeness = (
+        np.corrcoef(found.ravel(), tile.enhancement_ppm_m.ravel())[0, 1] for found in (ours, theirs)
+    )
+    assert ours_likeness > 0.9
+    assert not peers_likeness > 0.5  # NaN is no likeness either
