@@ -77,7 +77,7 @@ def _image(field):
 def _close(image, expected):
     np.testing.assert_allclose(image.pixels, expected.numpy(), rtol=1e-5, atol=1e-5)
     border = image._memory.copy()
-    border[1:-1, :, library._SIDE : library._SIDE + image.cols] = 0.0
+    border[1:-1, :, library.SIDE : library.SIDE + image.cols] = 0.0
     assert not border.any(), "the border of zeros was written to"
 
 
@@ -273,12 +273,42 @@ def test_kernels_compile_without_warnings(tmp_path):
     _compile(tmp_path, "-Wall", "-Wextra", "-Werror", "-DBASELINE")
 
 
-def test_a_network_that_lacks_a_layer_is_refused(exported):
-    package = exported("paper", 64)
+@pytest.mark.parametrize("window", [0, 99])
+def test_a_window_larger_than_the_border_never_reaches_the_kernels(window, exported):
+    package = exported("plus", 64)
+    facts = replace(package.manifest.network, clutter_window=window)
+    broken = replace(package, manifest=replace(package.manifest, network=facts))
+    with pytest.raises(ModelError, match="window of the clutter"):
+        open_backend(broken, "native")
+
+
+def _without(name):
+    return lambda arrays: arrays.pop(name)
+
+
+def _shortened(name):
+    return lambda arrays: arrays.update({name: np.ascontiguousarray(arrays[name][:-1])})
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (_without("lift.bias"), "lift.bias is missing"),
+        (_without("lift.weight"), "lift.weight or"),
+        (_without("backbone.operator.blocks.4.unet.up2.0.weight"), "up2.0.weight is missing"),
+        (_shortened("lift.bias"), "lift.bias is float32"),
+        (_shortened("heads.w_bg"), "heads.w_bg is float32"),
+        (_shortened("backbone.operator.blocks.0.spectral.weight"), "spectral.weight is float32"),
+        (lambda arrays: arrays.update(stray=np.zeros(3, np.float32)), "stray is not known"),
+        (lambda arrays: arrays.update({"lift.bias": arrays["lift.bias"].astype(np.float64)}), "float64"),
+    ],
+)
+def test_weights_of_another_shape_never_reach_the_kernels(damage, message, exported):
+    package = exported("plus", 64)
     arrays = safetensors.numpy.load(package.weights)
-    del arrays["lift.bias"], arrays["backbone.blocks.0.spectral.weight"]
+    damage(arrays)
     content = safetensors.numpy.save(arrays)
     facts = replace(package.manifest.network, sha256=sha256_of(content))
     broken = replace(package, weights=content, manifest=replace(package.manifest, network=facts))
-    with pytest.raises(ModelError, match="cannot take its weights"):
+    with pytest.raises(ModelError, match=f"cannot take its weights: .*{message}"):
         open_backend(broken, "native")

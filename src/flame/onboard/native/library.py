@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Image", "Kernels", "block_sizes", "images", "load_kernels", "pack", "takes"]
+__all__ = ["SIDE", "Image", "Kernels", "block_sizes", "images", "load_kernels", "pack", "takes"]
 
-_SIDE = 32
+SIDE = 32
 """Floats of border left and right of an image, as in `kernels.c`."""
 
 _WHOLE_BLOCK = 32
@@ -45,11 +45,11 @@ class Image:
     def __init__(self, channels: int, rows: int, cols: int) -> None:
         # Rows of all channels stand together, so that what one pixel needs lies on few pages of memory, and a row is an
         # odd number of cache lines, so that it does not fight for the same ones.
-        stride = (cols + 2 * _SIDE + 15) // 16 * 16
+        stride = (cols + 2 * SIDE + 15) // 16 * 16
         stride += 16 if stride // 16 % 2 == 0 else 0
         self._memory = np.empty((rows + 2, channels, stride), dtype=np.float32)  # not zeros: large pages of memory
         self._memory[...] = 0.0
-        self.pixels = self._memory[1:-1, :, _SIDE : _SIDE + cols].swapaxes(0, 1)
+        self.pixels = self._memory[1:-1, :, SIDE : SIDE + cols].swapaxes(0, 1)
         self.channels, self.rows, self.cols = channels, rows, cols
 
     def struct(self, kernel: int = 1) -> _ImageStruct:

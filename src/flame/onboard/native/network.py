@@ -11,6 +11,7 @@ from threadpoolctl import ThreadpoolController
 from flame.onboard.manifest import Manifest, NetworkFacts
 from flame.onboard.native.library import Image, Kernels, images, pack
 from flame.onboard.native.operator import LINEAR, Crew, Operator, pack_scaled, pack_up
+from flame.onboard.native.shapes import check_shapes
 from flame.physics import ABSORPTION_UNIT_PPM_M
 
 __all__ = ["NativeNetwork"]
@@ -28,6 +29,9 @@ class NativeNetwork:
         arrays: Its folded weights by name.
         kernels: The compiled kernels.
         threads: Threads to share rows among.
+
+    Raises:
+        ValueError: If the weights are not those of such a network.
     """
 
     def __init__(
@@ -38,6 +42,7 @@ class NativeNetwork:
         kernels: Kernels,
         threads: int,
     ) -> None:
+        check_shapes(arrays, manifest, network)
         self._manifest, self._network = manifest, network
         self._crew = crew = Crew(kernels, threads)
         self._arrays = arrays

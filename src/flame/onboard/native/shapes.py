@@ -1,0 +1,107 @@
+"""What shape each weight must have. The kernels do not look: a file that says otherwise must never reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from flame.onboard.manifest import Manifest, NetworkFacts
+from flame.onboard.native.library import SIDE, takes
+
+__all__ = ["check_shapes"]
+
+Shape = tuple[int, ...]
+
+
+def check_shapes(arrays: Mapping[str, np.ndarray], manifest: Manifest, network: NetworkFacts) -> None:
+    """Refuses weights of other names, shapes or types than the manifest's network has.
+
+    Raises:
+        ValueError: The message names the array.
+    """
+    if "lift.weight" not in arrays or "segmentation.layers.0.weight" not in arrays:
+        raise ValueError("lift.weight or segmentation.layers.0.weight is missing")
+    _check_limits(arrays, manifest, network)
+    expected = _expected(arrays, manifest, network)
+    if odd := sorted(expected.keys() ^ arrays.keys()):
+        raise ValueError(f"{odd[0]} is {'missing' if odd[0] in expected else 'not known'}")
+    for name, shape in expected.items():
+        found = arrays[name]
+        if found.shape != shape or found.dtype != np.float32 or not found.flags.c_contiguous:
+            raise ValueError(f"{name} is {found.dtype} of shape {found.shape}, expected float32 of {shape}")
+
+
+def _check_limits(arrays: Mapping[str, np.ndarray], manifest: Manifest, network: NetworkFacts) -> None:
+    """The sizes that the kernels have room for."""
+    bands, width = len(manifest.band_centres_nm), len(arrays["lift.weight"])
+    hidden, tile = len(arrays["segmentation.layers.0.weight"]), manifest.tile
+    for what, value, most in (
+        ("features", width, 32),
+        ("hidden channels", hidden, 64),
+        ("window of the clutter", network.clutter_window, 2 * SIDE),
+    ):
+        if not 1 <= value <= most:
+            raise ValueError(f"{value} {what}; the kernels have room for 1 to {most}")
+    if not takes(tile, bands):
+        raise ValueError(f"the kernels cannot take tiles of {tile} x {tile} pixels and {bands} bands")
+
+
+def _expected(arrays: Mapping[str, np.ndarray], manifest: Manifest, network: NetworkFacts) -> dict[str, Shape]:
+    bands, width = len(manifest.band_centres_nm), len(arrays["lift.weight"])
+    scored, coloured = "heads.w_sw" in arrays, "rgb" in manifest.inputs
+    hidden = len(arrays["segmentation.layers.0.weight"])
+    last = len(arrays.get("segmentation.layers.3.weight", ()))
+    shapes: dict[str, Shape] = {
+        "lift.weight": (width, bands + len(network.noise_inputs)),
+        "lift.bias": (width,),
+        "segmentation.layers.0.weight": (hidden, width + scored + 3 * coloured, 3, 3),
+        "segmentation.layers.0.bias": (hidden,),
+        "segmentation.layers.3.weight": (last, hidden, 3, 3),
+        "segmentation.layers.3.bias": (last,),
+        "segmentation.project.weight": (1, last, 1, 1),
+        "segmentation.project.bias": (1,),
+    }
+    if "unwhitening" in manifest.inputs:
+        shapes["whitening"] = (bands, bands)
+    if scored:
+        shapes |= {f"heads.w_{head}": (bands, width) for head in ("sw", "bg")}
+        shapes |= {f"heads.b_{head}": (bands,) for head in ("sw", "bg")}
+        if "target" not in manifest.inputs:
+            shapes["direction"] = (bands,)
+    coarse = "backbone.beside.weight" in arrays
+    prefix = "backbone.operator." if coarse else "backbone."
+    if coarse:
+        shapes |= {f"backbone.{way}.weight": (width, width, 2, 2) for way in ("down", "up")}
+        shapes |= {f"backbone.{way}.bias": (width,) for way in ("down", "up")}
+        shapes["backbone.beside.weight"] = (width, width, 1, 1)
+    within = f"{prefix}blocks."
+    numbers = {name.removeprefix(within).split(".")[0] for name in arrays if name.startswith(within)}
+    for number in range(len(numbers)):
+        block = f"{prefix}blocks.{number}."
+        local = f"{block}unet.out.weight" in arrays
+        shapes |= {block + name: shape for name, shape in _block(arrays, block, width, local).items()}
+    return shapes
+
+
+def _block(arrays: Mapping[str, np.ndarray], block: str, width: int, local: bool) -> dict[str, Shape]:
+    """Weights of one operator block; the number of modes and of the gate's hidden channels are the file's own."""
+    spectral, squeeze = arrays.get(f"{block}spectral.weight"), arrays.get(f"{block}gate.squeeze.bias")
+    modes = 0 if spectral is None or spectral.ndim != 4 else round((spectral.shape[1] / 2) ** 0.5)
+    hidden = 0 if squeeze is None else squeeze.size
+    shapes: dict[str, Shape] = {
+        "spectral.weight": (2, 2 * modes * modes, width, width),
+        "gate.squeeze.weight": (hidden, width),
+        "gate.squeeze.bias": (hidden,),
+        "gate.excite.weight": (width, hidden),
+        "gate.excite.bias": (width,),
+    }
+    if not local:
+        return shapes | {"pointwise.weight": (width, width, 1, 1), "pointwise.bias": (width,)}
+    for layer in ("down1.0", "down2.0.0", "down2.1.0", "down3.0.0", "down3.1.0"):
+        shapes[f"unet.{layer}.weight"] = (width, width, 3, 3)
+    for layer, inputs in (("up3.0", width), ("up2.0", 2 * width), ("up1.0", 2 * width)):
+        shapes[f"unet.{layer}.weight"] = (inputs, width, 4, 4)
+    shapes["unet.out.weight"] = (width, 2 * width, 3, 3)
+    shapes |= {name.replace(".weight", ".bias"): (width,) for name in shapes if name.startswith("unet.")}
+    return shapes
