@@ -273,6 +273,14 @@ def test_kernels_compile_without_warnings(tmp_path):
     _compile(tmp_path, "-Wall", "-Wextra", "-Werror", "-DBASELINE")
 
 
+def test_what_is_no_safetensors_file_is_refused(exported):
+    package = exported("plus", 64)
+    facts = replace(package.manifest.network, sha256=sha256_of(b"nothing"))
+    broken = replace(package, weights=b"nothing", manifest=replace(package.manifest, network=facts))
+    with pytest.raises(ModelError, match="cannot take its weights"):
+        open_backend(broken, "native")
+
+
 @pytest.mark.parametrize("window", [0, 99])
 def test_a_window_larger_than_the_border_never_reaches_the_kernels(window, exported):
     package = exported("plus", 64)

@@ -124,10 +124,10 @@ class NativeBackend:
             raise ModelError("this flame was built without native kernels; install a C compiler and flame again")
         if network is None or model.weights is None:
             raise ModelError(f"{model.source}: has no native weights; export it again, or take another runtime")
-        arrays = safetensors.numpy.load(model.weights)
         try:
+            arrays = safetensors.numpy.load(model.weights)
             self._network = NativeNetwork(model.manifest, network, arrays, kernels, threads)
-        except (KeyError, ValueError, IndexError) as mistake:
+        except (safetensors.SafetensorError, KeyError, ValueError, IndexError) as mistake:
             raise ModelError(f"{model.source}: the native runtime cannot take its weights: {mistake}") from mistake
         self.block_rows = 1  # all bands of a pixel lie on few pages of memory
         self.name = f"native ({kernels.instructions})"

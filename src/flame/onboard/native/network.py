@@ -83,7 +83,7 @@ class NativeNetwork:
         return self._probability, self._score
 
     def _lift(self, spectra: np.ndarray, inputs: Mapping[str, np.ndarray]) -> None:
-        """The lift of spectra and of the further inputs, block after block of rows."""
+        """The lift of spectra and of the further inputs."""
         weight = self._arrays["lift.weight"].astype(np.float64)
         if "unwhitening" in inputs:
             basis = self._arrays["whitening"].astype(np.float64) @ inputs["unwhitening"][0]
