@@ -9,7 +9,7 @@ PIP_QUIET := --quiet --disable-pip-version-check
 
 test: lint types imports pytest
 
-KERNELS := hatch_build.py src/flame/onboard/native/kernels.c
+KERNELS := hatch_build.py $(wildcard src/flame/kernels/*.[ch])
 
 $(VENV)/.installed: pyproject.toml $(KERNELS)
 	$(PYTHON) -m venv $(VENV)

@@ -11,13 +11,14 @@ import platform
 import shutil
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-FOLDER = Path("src/flame/onboard/native")
+FOLDER = Path("src/flame/kernels")
 LIBRARY = "kernels.so"
 FLAGS = ["-O3", "-std=gnu11", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-fopenmp"]
 X86_SETS = {
@@ -26,8 +27,8 @@ X86_SETS = {
 }
 
 
-def compile_kernels(source: Path, library: Path) -> None:
-    """Compiles `source` for every instruction set into one library.
+def compile_kernels(folder: Path, library: Path) -> None:
+    """Compiles every C file of `folder` for every instruction set into one library.
 
     Raises:
         OSError: If there is no compiler.
@@ -37,12 +38,13 @@ def compile_kernels(source: Path, library: Path) -> None:
     sets = {"baseline": ["-DBASELINE"]}
     if platform.machine().lower() in ("x86_64", "amd64"):
         sets |= X86_SETS
-    with TemporaryDirectory() as folder:
-        objects = [Path(folder) / f"{name}.o" for name in sets]
-        for target, (name, flags) in zip(objects, sets.items(), strict=True):
-            command = [compiler, *FLAGS, *flags, f"-DSUFFIX=_{name}", "-c", str(source), "-o", str(target)]
+    with TemporaryDirectory() as scratch:
+        objects = []
+        for (name, flags), source in product(sets.items(), sorted(folder.glob("*.c"))):
+            objects.append(Path(scratch) / f"{source.stem}_{name}.o")
+            command = [compiler, *FLAGS, *flags, f"-DSUFFIX=_{name}", "-c", str(source), "-o", str(objects[-1])]
             subprocess.run(command, check=True, capture_output=True)
-        linked = Path(folder) / library.name
+        linked = Path(scratch) / library.name
         subprocess.run(
             [compiler, "-shared", "-fopenmp", *map(str, objects), "-o", str(linked)], check=True, capture_output=True
         )
@@ -61,7 +63,7 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
             return
         folder = Path(self.root) / FOLDER
         try:
-            compile_kernels(folder / "kernels.c", folder / LIBRARY)
+            compile_kernels(folder, folder / LIBRARY)
         except (OSError, subprocess.CalledProcessError) as failure:
             print(f"flame: built without native kernels ({failure})", file=sys.stderr)
             return

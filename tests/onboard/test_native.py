@@ -12,15 +12,14 @@ import safetensors.numpy
 import torch
 import torch.nn.functional as F
 
+from flame.kernels import Image, block_sizes, library, load_kernels, pack
 from flame.models import BackgroundSettings, Flame, FlameSettings, SpectralStatistics
 from flame.models.export import to_onnx
 from flame.models.native_weights import native_weights
 from flame.models.noise_inputs import NOISE_INPUTS
 from flame.models.spectral import SpectralConv2d
 from flame.models.weights import StoredModel
-from flame.onboard import Detector, ModelError, ModelPackage, load_model, native, open_backend, sha256_of
-from flame.onboard.native import library, load_kernels
-from flame.onboard.native.library import Image, block_sizes, pack
+from flame.onboard import Detector, ModelError, ModelPackage, load_model, open_backend, sha256_of
 from flame.onboard.native.operator import GELU, LEAKY, LINEAR, Crew, _Fourier, mixing_of, pack_up
 from flame.physics import sensor, unit_absorption
 from flame.pipeline.export import MAX_DIFFERENCE, _package
@@ -44,17 +43,19 @@ WIDE = "16 lanes"
 
 
 def _compile(folder, *flags):
-    source, target = Path(native.__file__).with_name("kernels.c"), folder / "kernels.o"
-    common = ["cc", "-O1", "-std=gnu11", "-fPIC", "-fopenmp", "-DSUFFIX=_baseline", "-c", source, "-o", target]
-    subprocess.run([*common, *flags], check=True)
-    return target
+    targets = []
+    for source in sorted(Path(library.__file__).parent.glob("*.c")):
+        targets.append(folder / f"{source.stem}.o")
+        common = ["cc", "-O1", "-std=gnu11", "-fPIC", "-fopenmp", "-DSUFFIX=_baseline", "-c", source, "-o", targets[-1]]
+        subprocess.run([*common, *flags], check=True)
+    return targets
 
 
 @pytest.fixture(scope="module")
 def wide_kernels(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wide")
     compiled = _compile(folder, "-DLANES=16", "-Wno-psabi")
-    subprocess.run(["cc", "-shared", "-fopenmp", compiled, "-o", folder / "wide.so"], check=True)
+    subprocess.run(["cc", "-shared", "-fopenmp", *compiled, "-o", folder / "wide.so"], check=True)
     return library.Kernels(ctypes.CDLL(str(folder / "wide.so")), "baseline")
 
 

@@ -3,7 +3,7 @@
 import os
 import shutil
 
-from flame.onboard.native import load_kernels
+from flame.kernels import load_kernels
 
 
 def test_kernels_are_there_wherever_there_is_a_compiler():

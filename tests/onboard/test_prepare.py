@@ -8,13 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flame.kernels import load_kernels
 from flame.models import BackgroundSettings
 from flame.models.conditioning import tile_background as torch_background
 from flame.models.fields import fill_invalid, floored_log
 from flame.models.noise_inputs import WhitenedTile
 from flame.onboard import BackgroundFacts
 from flame.onboard.background import tile_background
-from flame.onboard.native import load_kernels
 from flame.onboard.prepare import TilePreparer, fill_unusable
 from flame.onboard.quality import Quality
 from tiny_models import SPECTRUM, filter_model, manifest

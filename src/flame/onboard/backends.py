@@ -11,8 +11,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float32
 
+from flame.kernels import load_kernels
 from flame.onboard.manifest import OUTPUTS, ModelError
-from flame.onboard.native import NativeNetwork, load_kernels
+from flame.onboard.native import NativeNetwork
 from flame.onboard.package import ModelPackage
 
 __all__ = [
@@ -114,7 +115,7 @@ class OpenVinoBackend:
 
 
 class NativeBackend:
-    """The kernels of `flame.onboard.native` on the CPU in float32."""
+    """The network on `flame.kernels`, on the CPU in float32."""
 
     def __init__(self, model: ModelPackage, threads: int) -> None:
         import safetensors.numpy

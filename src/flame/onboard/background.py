@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Bool, Float, Float32
 
+from flame.kernels import Kernels, pack
 from flame.onboard.manifest import BackgroundFacts
-from flame.onboard.native import Kernels, pack
 
 __all__ = ["STATISTICS", "Whitener", "tile_background"]
 

@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32, UInt8
 from threadpoolctl import ThreadpoolController
 
+from flame.kernels import load_kernels, takes
 from flame.onboard.background import STATISTICS, Whitener, tile_background
 from flame.onboard.manifest import BackgroundFacts, Manifest
-from flame.onboard.native import load_kernels, takes
 from flame.onboard.quality import UNUSABLE, Quality, pixel_quality
 
 __all__ = ["PreparedTile", "TilePreparer", "fill_unusable"]

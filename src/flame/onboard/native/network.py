@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float32
 from threadpoolctl import ThreadpoolController
 
+from flame.kernels import Image, Kernels, images, pack
 from flame.onboard.manifest import Manifest, NetworkFacts
-from flame.onboard.native.library import Image, Kernels, images, pack
 from flame.onboard.native.operator import LINEAR, Crew, Operator, pack_scaled, pack_up
 from flame.onboard.native.shapes import check_shapes
 from flame.physics import ABSORPTION_UNIT_PPM_M
@@ -17,7 +17,7 @@ from flame.physics import ABSORPTION_UNIT_PPM_M
 __all__ = ["NativeNetwork"]
 
 _NOISE_INPUTS = ("matched_filter", "brightness", "anomaly", "coherence", "noise", "enhancement", "clutter")
-"""In the order of the enumeration in `kernels.c`."""
+"""In the order of the enumeration in `prepare.c`."""
 
 
 class NativeNetwork:

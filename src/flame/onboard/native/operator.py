@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Complex64, Float32
 
-from flame.onboard.native.library import Image, Kernels, block_sizes, images, pack
+from flame.kernels import Image, Kernels, block_sizes, images, pack
 
 __all__ = ["LINEAR", "Crew", "Operator", "pack_scaled", "pack_up"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from flame.kernels import SIDE, takes
 from flame.onboard.manifest import Manifest, NetworkFacts
-from flame.onboard.native.library import SIDE, takes
 
 __all__ = ["check_shapes"]
 

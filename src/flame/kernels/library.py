@@ -1,4 +1,4 @@
-"""The compiled kernels of `kernels.c`, loaded for this processor; they release the interpreter while they run."""
+"""The compiled kernels of this folder, loaded for this processor; they release the interpreter while they run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 __all__ = ["SIDE", "Image", "Kernels", "block_sizes", "images", "load_kernels", "pack", "takes"]
 
 SIDE = 32
-"""Floats of border left and right of an image, as in `kernels.c`."""
+"""Floats of border left and right of an image, as in `vectors.h`."""
 
 _WHOLE_BLOCK = 32
 """Columns of a tile come in multiples of this, whatever the instruction set."""
@@ -112,7 +112,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
 
 
 class Kernels:
-    """Kernels for one instruction set, as attributes: `kernels.convolve(...)`. See `kernels.c` for what they take."""
+    """Kernels for one instruction set, as attributes: `kernels.convolve(...)`. What they take stands in the C files."""
 
     def __init__(self, library: ctypes.CDLL, instructions: str) -> None:
         self.instructions = instructions

@@ -1,0 +1,310 @@
+/* The network: convolutions, Fourier transforms along rows, lift, score and segmentation head. */
+#include "vectors.h"
+
+typedef struct {
+    float *data;
+    ptrdiff_t plane, stride;
+    int32_t channels, kernel; /* kernel: 1 or 3 */
+} image;
+
+static int list_taps(const float **tap, const image *in, int images, ptrdiff_t row) {
+    int count = 0;
+    for (int i = 0; i < images; i++)
+        for (int c = 0; c < in[i].channels; c++) {
+            const float *here = in[i].data + c * in[i].plane + row * in[i].stride;
+            if (in[i].kernel == 1) tap[count++] = here;
+            else
+                for (int down = -1; down <= 1; down++)
+                    for (int across = -1; across <= 1; across++) tap[count++] = here + down * in[i].stride + across;
+        }
+    return count;
+}
+
+INLINE void convolve_block(
+    const int size, int o, ptrdiff_t row, ptrdiff_t at, ptrdiff_t width, const float *const *tap, int count,
+    const float *weight, const float *bias, const int kind, const float *const *wave, int modes, const float *factors,
+    const int onto, const image *out, float *lanes) {
+    vec acc[MOST][2];
+    float *to = out->data + o * out->plane + row * out->stride + at;
+    begin(acc, size, bias + o);
+    if (onto)
+        UNROLL for (int c = 0; c < size; c++) {
+            acc[c][0] += load(to + c * out->plane);
+            acc[c][1] += load(to + c * out->plane + LANES);
+        }
+    accumulate(acc, size, tap, weight + (ptrdiff_t)o * count, count, at);
+    if (modes) accumulate(acc, size, wave, factors + (row * out->channels + o) * modes, modes, at);
+    UNROLL for (int c = 0; c < size; c++) {
+        vec a = activate(acc[c][0], kind), b = activate(acc[c][1], kind);
+        put(to + c * out->plane, a, b, width - at);
+        if (lanes) add_up(lanes + (o + c) * LANES, a, b, width - at);
+    }
+}
+
+/* Convolution of several images, 3x3 or 1x1 each, into one.
+ *
+ * With `modes` the waves (mode, width) are added too, with factors of their own in every row: (row, block, mode, channel).
+ * With `onto`, so is what already stands in `out`. With `sums`, (row, channel), the sum over each row of what was
+ * written. */
+void EXPORT(convolve)(
+    int32_t threads, int64_t rows, int64_t width, const image *in, int32_t images, const float *weight, const float *bias,
+    int32_t kind, const float *factors, const float *waves, int32_t modes, int32_t onto, const image *out,
+    float *sums) {
+    SHARE_ROWS for (ptrdiff_t row = 0; row < rows; row++) {
+        const float *tap[MOST_TAPS], *wave[MOST_MODES];
+        for (int m = 0; m < modes; m++) wave[m] = waves + m * width;
+        int count = list_taps(tap, in, images, row);
+        float lanes[MOST_CHANNELS * LANES] = {0};
+        for (ptrdiff_t at = 0; at < width; at += STEP) {
+#define BODY(size) \
+    convolve_block(size, o, row, at, width, tap, count, weight, bias, kind, wave, modes, factors, onto, out, lanes)
+            FOR_BLOCKS(out->channels, BODY);
+#undef BODY
+        }
+        for (int c = 0; sums && c < out->channels; c++) {
+            float sum = 0.0f;
+            for (int i = 0; i < LANES; i++) sum += lanes[c * LANES + i];
+            sums[row * out->channels + c] = sum;
+        }
+    }
+}
+
+/* The same of one image with stride 2: kernel 3 with a border of 1, or 2 without. Rows and width are the output's. */
+void EXPORT(convolve_down)(
+    int32_t threads, int64_t rows, int64_t width, const image *in, int32_t kernel, const float *weight, const float *bias,
+    int32_t kind, const image *out) {
+    SHARE_ROWS for (ptrdiff_t row = 0; row < rows; row++) {
+        const float *tap[MOST_TAPS];
+        float scratch[2 * in->channels * kernel * (width + 2 * SIDE)], *even = scratch + SIDE, *odd;
+        int count = 0;
+        for (int c = 0; c < in->channels; c++)
+            for (int down = 0; down < kernel; down++) {
+                const float *from = in->data + c * in->plane + (2 * row + down - (kernel == 3)) * in->stride;
+                odd = even + width + 2 * SIDE;
+                odd[-1] = from[-1];
+                for (ptrdiff_t i = 0; i < width; i++) even[i] = from[2 * i];
+                for (ptrdiff_t i = 0; i < width; i++) odd[i] = from[2 * i + 1];
+                if (kernel == 3) tap[count++] = odd - 1;
+                tap[count++] = even;
+                tap[count++] = odd;
+                even = odd + width + 2 * SIDE;
+            }
+        for (ptrdiff_t at = 0; at < width; at += STEP) {
+#define BODY(size) convolve_block(size, o, row, at, width, tap, count, weight, bias, kind, NULL, 0, NULL, 0, out, NULL)
+            FOR_BLOCKS(out->channels, BODY);
+#undef BODY
+        }
+    }
+}
+
+INLINE void up_block(
+    const int size, int o, ptrdiff_t at, ptrdiff_t width, const float *const *left, const float *const *right, int count,
+    const float *weight, ptrdiff_t weights, const float *bias, const int kind, float *to, ptrdiff_t plane) {
+    float both[2][MOST][STEP];
+    UNROLL for (int side = 0; side < 2; side++) {
+        vec acc[MOST][2];
+        begin(acc, size, bias + o);
+        accumulate(acc, size, side ? right : left, weight + side * weights + (ptrdiff_t)o * count, count, at);
+        UNROLL for (int c = 0; c < size; c++) {
+            store(both[side][c], activate(acc[c][0], kind));
+            store(both[side][c] + LANES, activate(acc[c][1], kind));
+        }
+    }
+    ptrdiff_t here = width - at < STEP ? width - at : STEP;
+    for (int c = 0; c < size; c++, to += plane)
+        for (ptrdiff_t i = 0; i < here; i++) {
+            to[2 * i] = both[0][c][i];
+            to[2 * i + 1] = both[1][c][i];
+        }
+}
+
+/* Transposed convolution of several images with stride 2: kernel 4 with a border of 1, or 2 without. Rows and width are
+ * the input's; two output rows come of each. weight is (row parity, column parity, block, tap, channel), taps ordered
+ * (channel, row, column). */
+void EXPORT(convolve_up)(
+    int32_t threads, int64_t rows, int64_t width, const image *in, int32_t images, int32_t kernel, const float *weight,
+    const float *bias, int32_t kind, const image *out) {
+    int reach = kernel / 2;
+    SHARE_ROWS for (ptrdiff_t row = 0; row < 2 * rows; row++) {
+        const float *tap[2][MOST_TAPS];
+        int parity = row % 2, count = 0;
+        for (int i = 0; i < images; i++)
+            for (int c = 0; c < in[i].channels; c++)
+                for (int down = 0; down < reach; down++)
+                    for (int across = 0; across < reach; across++, count++)
+                        for (int side = 0; side < 2; side++) {
+                            ptrdiff_t r = row / 2 + (reach == 2 ? down - 1 + parity : 0);
+                            ptrdiff_t shift = reach == 2 ? across - 1 + side : 0;
+                            tap[side][count] = in[i].data + c * in[i].plane + r * in[i].stride + shift;
+                        }
+        ptrdiff_t weights = (ptrdiff_t)count * out->channels;
+        const float *own = weight + 2 * parity * weights;
+        for (ptrdiff_t at = 0; at < width; at += STEP) {
+            float *to = out->data + row * out->stride + 2 * at;
+#define BODY(size) \
+    up_block(size, o, at, width, tap[0], tap[1], count, own, weights, bias, kind, to + o * out->plane, out->plane)
+            FOR_BLOCKS(out->channels, BODY);
+#undef BODY
+        }
+    }
+}
+
+/* Fourier transform along the rows: each row times `waves` (column, PARTS), into (channel, row, PARTS).
+ *
+ * PARTS, real and imaginary part of each mode padded to whole vectors, is what `transform_parts` says. */
+#define PARTS ((24 + LANES - 1) / LANES * LANES)
+#define ROWS 4
+
+int32_t EXPORT(transform_parts)(void) { return PARTS; }
+
+void EXPORT(transform_rows)(
+    int32_t threads, int64_t rows, int64_t width, const image *in, const float *waves, float *out) {
+    SHARE_ROWS for (ptrdiff_t row = 0; row < rows; row += ROWS)
+        for (int c = 0; c < in->channels; c++) {
+            const float *from[ROWS];
+            UNROLL for (int r = 0; r < ROWS; r++)
+                from[r] = in->data + c * in->plane + (row + r < rows ? row + r : rows - 1) * in->stride;
+            vec acc[ROWS][PARTS / LANES];
+            UNROLL for (int r = 0; r < ROWS; r++)
+                UNROLL for (int m = 0; m < PARTS / LANES; m++) acc[r][m] = (vec){0};
+            for (ptrdiff_t x = 0; x < width; x++)
+                UNROLL for (int m = 0; m < PARTS / LANES; m++) {
+                    vec wave = load(waves + x * PARTS + m * LANES);
+                    UNROLL for (int r = 0; r < ROWS; r++) acc[r][m] += from[r][x] * wave;
+                }
+            for (int r = 0; r < ROWS && row + r < rows; r++)
+                for (int m = 0; m < PARTS / LANES; m++)
+                    store(out + (c * rows + row + r) * PARTS + m * LANES, acc[r][m]);
+        }
+}
+
+/* The lift: a 1x1 convolution of `spectra`, (block, band, row, col), and of further images (kind, row, col). */
+void EXPORT(lift)(
+    int32_t threads, int64_t rows, int64_t width, const float *spectra, int32_t bands, int64_t block_rows,
+    const float *extra, int32_t extras, const float *weight, const float *bias, const image *out) {
+    ptrdiff_t plane = block_rows * width;
+    SHARE_ROWS for (ptrdiff_t row = 0; row < rows; row++) {
+        const float *tap[MOST_TAPS], *line = spectra + row / block_rows * bands * plane + row % block_rows * width;
+        for (int band = 0; band < bands; band++) tap[band] = line + band * plane;
+        for (int k = 0; k < extras; k++) tap[bands + k] = extra + (k * rows + row) * width;
+        for (ptrdiff_t at = 0; at < width; at += STEP) {
+#define BODY(size) \
+    convolve_block(size, o, row, at, width, tap, bands + extras, weight, bias, LINEAR, NULL, 0, NULL, 0, out, NULL)
+            FOR_BLOCKS(out->channels, BODY);
+#undef BODY
+        }
+    }
+}
+
+INLINE void score_block(
+    const int size, int o, ptrdiff_t at, const float *const *tap, int count, const float *weight, const float *bias,
+    int bands, const float *direction, const float *light, ptrdiff_t plane, vec sum[2]) {
+    vec share[MOST][2], ground[MOST][2];
+    begin(share, size, bias + o);
+    accumulate(share, size, tap, weight + (ptrdiff_t)o * count, count, at);
+    UNROLL for (int c = 0; c < size; c++) {
+        share[c][0] = softplus(share[c][0]) * direction[o + c];
+        share[c][1] = softplus(share[c][1]) * direction[o + c];
+    }
+    begin(ground, size, bias + bands + o);
+    accumulate(ground, size, tap, weight + (ptrdiff_t)(bands + o) * count, count, at);
+    UNROLL for (int c = 0; c < size; c++) {
+        const float *l = light + (o + c) * plane + at;
+        sum[0] += (load(l) - ground[c][0]) * share[c][0];
+        sum[1] += (load(l + LANES) - ground[c][1]) * share[c][1];
+    }
+}
+
+/* The score of eq:flame_score at each pixel: features `z` give background and weight of every band of `spectra`.
+ *
+ * spectra holds blocks of `block_rows` rows, (block, band, row, col). weight is (block, feature, band) for the spectral
+ * weight and behind it the same for the background; bias likewise. Out come the score and, clipped to [0, most], the
+ * image that the segmentation head reads. */
+void EXPORT(score)(
+    int32_t threads, int64_t rows, int64_t width, const image *z, const float *spectra, int32_t bands, int64_t block_rows,
+    const float *weight, const float *bias, const float *direction, float most, float *score, const image *clipped) {
+    ptrdiff_t plane = block_rows * width;
+    SHARE_ROWS for (ptrdiff_t row = 0; row < rows; row++) {
+        const float *tap[MOST_TAPS];
+        int count = list_taps(tap, z, 1, row);
+        const float *light = spectra + (row / block_rows) * bands * plane + (row % block_rows) * width;
+        for (ptrdiff_t at = 0; at < width; at += STEP) {
+            vec sum[2] = {{0}, {0}}, zero = {0};
+            for (int band = 0; band < bands; band++) __builtin_prefetch(light + band * plane + at + AHEAD);
+#define BODY(size) score_block(size, o, at, tap, count, weight, bias, bands, direction, light, plane, sum)
+            FOR_BLOCKS(bands, BODY);
+#undef BODY
+            put(score + row * width + at, sum[0], sum[1], width - at);
+            float *to = clipped->data + row * clipped->stride + at;
+            put(to, smaller(larger(sum[0], zero), splat(most)), smaller(larger(sum[1], zero), splat(most)), width - at);
+        }
+    }
+}
+
+INLINE void logit_block(
+    const int size, int o, ptrdiff_t at, const float *const *tap, int count, const float *weight, const float *bias,
+    const float *project, vec sum[2]) {
+    vec acc[MOST][2];
+    begin(acc, size, bias + o);
+    accumulate(acc, size, tap, weight + (ptrdiff_t)o * count, count, at);
+    UNROLL for (int c = 0; c < size; c++) {
+        sum[0] += activate(acc[c][0], RELU) * project[o + c];
+        sum[1] += activate(acc[c][1], RELU) * project[o + c];
+    }
+}
+
+/* Rows [first, last) of the segmentation head. Of its hidden image three rows exist at a time, in a ring. */
+static void segment_rows(
+    ptrdiff_t first, ptrdiff_t last, ptrdiff_t rows, ptrdiff_t width, const image *in, int images, const float *weight1,
+    const float *bias1, int hidden_channels, const float *weight2, const float *bias2, int channels, const float *project,
+    float offset, float *probability) {
+    const float *tap[MOST_TAPS];
+    ptrdiff_t stride = width + 2 * SIDE;
+    float memory[hidden_channels * 3 * stride];
+    memset(memory, 0, sizeof(memory));
+    image ring = {memory + SIDE, 3 * stride, stride, hidden_channels, 3};
+    for (ptrdiff_t row = first - 1; row <= last; row++) {
+        ptrdiff_t slot = (row + 3) % 3, ready = row - 1;
+        int count = 0;
+        if (row < 0 || row >= rows)
+            for (int c = 0; c < hidden_channels; c++)
+                memset(ring.data + c * ring.plane + slot * stride, 0, (size_t)width * sizeof(float));
+        else {
+            count = list_taps(tap, in, images, row);
+            for (ptrdiff_t at = 0; at < width; at += STEP) {
+#define BODY(size) \
+    convolve_block(size, o, slot, at, width, tap, count, weight1, bias1, RELU, NULL, 0, NULL, 0, &ring, NULL)
+                FOR_BLOCKS(hidden_channels, BODY);
+#undef BODY
+            }
+        }
+        if (ready < first) continue;
+        count = 0;
+        for (int c = 0; c < hidden_channels; c++)
+            for (int down = -1; down <= 1; down++)
+                for (int across = -1; across <= 1; across++)
+                    tap[count++] = ring.data + c * ring.plane + ((ready + down + 3) % 3) * stride + across;
+        for (ptrdiff_t at = 0; at < width; at += STEP) {
+            vec sum[2] = {splat(offset), splat(offset)};
+#define BODY(size) logit_block(size, o, at, tap, count, weight2, bias2, project, sum)
+            FOR_BLOCKS(channels, BODY);
+#undef BODY
+            put(probability + ready * width + at, sigmoid(sum[0]), sigmoid(sum[1]), width - at);
+        }
+    }
+}
+
+/* The segmentation head: 3x3 to `hidden` channels, ReLU, 3x3 to `channels`, ReLU, 1x1 and `offset`, sigmoid. */
+void EXPORT(segment)(
+    int32_t threads, int64_t rows, int64_t width, const image *in, int32_t images, const float *weight1,
+    const float *bias1, int32_t hidden, const float *weight2, const float *bias2, int32_t channels, const float *project,
+    float offset, float *probability) {
+    enum { PART = 32 };
+    _Pragma("omp parallel for num_threads(threads) schedule(dynamic, 1)")
+    for (ptrdiff_t first = 0; first < rows; first += PART) {
+        ptrdiff_t last = first + PART < rows ? first + PART : rows;
+        segment_rows(
+            first, last, rows, width, in, images, weight1, bias1, hidden, weight2, bias2, channels, project, offset,
+            probability);
+    }
+}
