@@ -6,6 +6,7 @@ from flame.filters.log_mf import LogMatchedFilter, LogMfSettings
 from flame.filters.log_mf import fit as fit_log_mf
 from flame.filters.mag1c import Mag1cSettings
 from flame.filters.mag1c_sas import Mag1cSasSettings
+from flame.filters.noise_aware import NoiseAwareResult, NoiseAwareSettings, noise_aware_fields
 from flame.filters.registry import FILTERS, Filter, filter_named
 from flame.filters.target import LinearSettings
 
@@ -19,6 +20,9 @@ __all__ = [
     "LogMfSettings",
     "Mag1cSasSettings",
     "Mag1cSettings",
+    "NoiseAwareResult",
+    "NoiseAwareSettings",
     "filter_named",
     "fit_log_mf",
+    "noise_aware_fields",
 ]

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float32
 
-from flame.filters import ace, cem, log_mf, mag1c, mag1c_sas, mf
+from flame.filters import ace, cem, log_mf, mag1c, mag1c_sas, mf, noise_aware
 from flame.filters.errors import FilterError
 
 __all__ = ["FILTERS", "Filter", "filter_named"]
@@ -43,6 +43,7 @@ FILTERS: dict[str, Filter] = {
         Filter("mag1c", "MAG1C", mag1c.score, "ppm m", 300.0),
         Filter("mag1c-sas", "MAG1C-SAS", mag1c_sas.score, "ppm m", 300.0),
         Filter("log-mf", "Log-domain matched filter", log_mf.score, "ppm m", None),
+        Filter("noise-aware-mf", "Noise-aware matched filter", noise_aware.score, "ppm m", None),
     )
 }
 
