@@ -15,6 +15,7 @@ def test_canonical_thresholds_and_units():
         "mag1c": (300.0, "ppm m"),
         "mag1c-sas": (300.0, "ppm m"),
         "log-mf": (None, "ppm m"),
+        "noise-aware-mf": (None, "ppm m"),
     }
 
 
@@ -31,5 +32,7 @@ def test_thresholds_find_a_clear_plume(name):
 
 def test_names_do_not_mind_case_and_unknown_ones_are_answered_with_the_list():
     assert filter_named("MAG1C-SAS") is FILTERS["mag1c-sas"]
-    with pytest.raises(FilterError, match="no filter 'ctmf'; known are cem, mf, ace, mag1c, mag1c-sas, log-mf"):
+    with pytest.raises(
+        FilterError, match="no filter 'ctmf'; known are cem, mf, ace, mag1c, mag1c-sas, log-mf, noise-aware-mf"
+    ):
         filter_named("ctmf")

@@ -36,6 +36,7 @@ _LEAST_CLUTTER = 1e-3
 _PLUME_PRIOR_PPM_M = 2000.0
 _TOO_STRONG_PPM_M = 6000.0
 _LEVEL_PIXELS = 400
+_RIDGE = 0.2
 _MOST_Z = 10.0
 
 
@@ -162,8 +163,9 @@ def _neighbour_direction(
     sample: RowSample,
     chosen: Bool[np.ndarray, " pixel"],
     plume_ppm_m: Float32[np.ndarray, " pixel"],
-    weight: Float64[np.ndarray, " pixel"],
+    weight: Float64[np.ndarray, " chosen"],
     spectrum: Float64[np.ndarray, " band"],
+    ridge: float,
 ) -> Float64[np.ndarray, " band"]:
     """Weights of the neighbours' spectra in the best estimate from a pixel and its neighbours together.
 
@@ -174,7 +176,9 @@ def _neighbour_direction(
     both = np.concatenate([sample.log_spectra[:, chosen], sample.ring[:, chosen]]).astype(np.float64)
     both -= np.tile(spectrum, 2)[:, None] * plume_ppm_m[chosen]
     _, covariance = _covariance(both, weight / weight.sum())
-    covariance[np.diag_indices(2 * bands)] *= 1.0 + 1e-6
+    # Against directions without noise, as behind interpolated bands, where any target has boundless contrast.
+    quiet = ridge * float(np.median(sample.ring_noise[chosen]))
+    covariance[np.diag_indices(2 * bands)] += np.repeat([ridge, quiet], bands)
     constraints = np.zeros((2 * bands, 2))
     constraints[:bands, 0] = constraints[bands:, 1] = spectrum
     try:
@@ -247,7 +251,8 @@ def _fit(
     neighbour, gain_of, heard = np.zeros(bands), None, None
     around = chosen & sample.has_ring
     if settings.neighbours and np.count_nonzero(around) >= 2 * PIXELS_PER_BAND * bands:
-        neighbour = _neighbour_direction(sample, around, plume_ppm_m, weight[around[chosen]], spectrum)
+        ridge = _RIDGE * float(np.median(noise @ weight))
+        neighbour = _neighbour_direction(sample, around, plume_ppm_m, weight[around[chosen]], spectrum, ridge)
     extended, total = clutter, np.append(spectrum, 0.0)
     heard = np.where(sample.has_ring, neighbour.astype(np.float32) @ sample.ring, np.float32(0))
     heard_mean = float(heard[around].mean()) if around.any() else 0.0
@@ -381,7 +386,9 @@ def _found_plume(sample: RowSample, fit: _Fit, settings: NoiseAwareSettings) -> 
     sigma = np.where(sample.usable, fit.sigma_ppm_m, np.inf).astype(np.float32).reshape(sample.shape)
     mean, spread = smooth(estimate, sigma, (reach / sample.step, reach))
     shrunk = mean / (1.0 + np.square(spread / np.float32(_PLUME_PRIOR_PPM_M)))
-    return np.where(mean > np.float32(settings.plume_significance) * spread, shrunk, np.float32(0)).reshape(-1)
+    # A soft edge: the last digits of a pixel must not decide what the tile's ground is.
+    surely = np.clip(mean / spread - np.float32(settings.plume_significance - 0.5), 0, 1)
+    return np.where(np.isfinite(spread), shrunk * surely, np.float32(0)).reshape(-1)
 
 
 def estimate_background(

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float32
 
 from flame.filters.noise_aware.background import NoiseAwareBackground
+from flame.filters.noise_aware.sample import FLOOR
 from flame.filters.pixels import Block, Pixels
 
 __all__ = ["Projection", "project"]
@@ -49,7 +50,7 @@ def project(
     gain, sigma = levels.neighbour_gain.astype(np.float32), levels.sigma_ppm_m.astype(np.float32)
     at = np.arange(count)
     share = np.float32(1.0 / (len(odd.mean) * odd.typical))
-    light, floor = scale.light, scale.floor
+    light, factor = scale.light, scale.factor
     out = np.zeros((8, pixels.usable.size), dtype=np.float32)
 
     def fill(block: Block) -> None:
@@ -57,8 +58,9 @@ def project(
             brightness = light @ block.spectra
         usable = scale.usable(brightness)
         safe = np.where(usable, brightness, np.float32(1))
-        logs = np.maximum(block.spectra, floor[:, None] * safe)
-        np.log(logs, out=logs, where=np.isfinite(logs))
+        with np.errstate(invalid="ignore", over="ignore"):
+            logs = np.maximum(block.spectra * factor[:, None], np.float32(FLOOR) * safe)
+        np.log(logs, out=logs)
         linear = matrix @ logs - offset[:, None]
         place = levels.place(safe)
         hat = np.maximum(0, 1 - np.abs(place - at[:, None].astype(np.float32)))

@@ -44,10 +44,10 @@ class Scale:
         return np.where(self.live, 1.0 / total, 0.0).astype(np.float32)
 
     @property
-    def floor(self) -> Float32[np.ndarray, " band"]:
-        """Least radiance at brightness 1; times the brightness it is the pixel's."""
+    def factor(self) -> Float32[np.ndarray, " band"]:
+        """What radiance is multiplied by before its logarithm: logarithms near zero lose no digits, and units cancel."""
         least = 1e-3 * self.reference[self.live].max()
-        return np.where(self.live, FLOOR * np.maximum(self.reference, least), 1.0).astype(np.float32)
+        return np.where(self.live, 1.0 / np.maximum(self.reference, least), 0.0).astype(np.float32)
 
     def usable(self, brightness: Float32[np.ndarray, ...]) -> Bool[np.ndarray, ...]:
         """Which pixels are neither dark nor saturated."""
@@ -63,7 +63,7 @@ class RowSample:
         step: Rows of the tile from one to the next.
         usable: Pixels that count.
         brightness: Brightness of each pixel, (row, col) flattened.
-        log_spectra: Log-radiance of each pixel.
+        log_spectra: Log-radiance of each pixel over the reference.
         ring: Mean log-radiance of its neighbours, weighted by their light.
         ring_noise: Variance of noise in that mean, in units of the pixel's own.
         has_ring: Pixels that have neighbours.
@@ -83,12 +83,10 @@ def ring_kernel() -> Float32[np.ndarray, "3 3"]:
     """Weights of the eight neighbours: nearer ones twice those at the corners."""
     kernel = np.outer([1.0, 2.0, 1.0], [1.0, 2.0, 1.0]).astype(np.float32)
     kernel[1, 1] = 0.0
-    return kernel / kernel.sum()
+    return np.asarray(kernel / kernel.sum())
 
 
-def neighbour_weight(
-    brightness: Float32[np.ndarray, ...], usable: Bool[np.ndarray, ...]
-) -> Float32[np.ndarray, ...]:
+def neighbour_weight(brightness: Float32[np.ndarray, ...], usable: Bool[np.ndarray, ...]) -> Float32[np.ndarray, ...]:
     """How much a neighbour counts: by its light, as its shot noise has it; very bright ones not without limit."""
     return np.asarray(np.where(usable, np.minimum(brightness, np.float32(_MOST_LIGHT)), np.float32(0)))
 
@@ -132,8 +130,9 @@ def draw_sample(
         raise FilterError("no valid pixel is lit: there is no background to compare with")
     safe = np.where(usable, brightness, np.float32(1))
     spectra = spectra[live]
-    np.copyto(spectra, np.float32(1), where=~usable)
-    np.maximum(spectra, scale.floor[live][:, None, None, None] * safe, out=spectra)
+    np.copyto(spectra, np.float32(0), where=~usable)
+    spectra *= scale.factor[live][:, None, None, None]
+    np.maximum(spectra, np.float32(FLOOR) * safe, out=spectra)
     np.log(spectra, out=spectra)
 
     weight = neighbour_weight(brightness, usable)

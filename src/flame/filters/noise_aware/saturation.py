@@ -35,7 +35,7 @@ class Saturation:
         last = len(self.enhancement) - 1
         place = reading / np.float32(self.step)
         below = np.clip(place, 0, last - 1).astype(np.int32)
-        share = place - below
+        share = place - below.astype(np.float32)
         base = self.enhancement[below]
         rise = self.enhancement[below + 1] - base
         inside = np.clip(share, 0, 1)
