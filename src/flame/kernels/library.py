@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["SIDE", "Image", "Kernels", "block_sizes", "images", "load_kernels", "pack", "takes"]
+__all__ = ["MOST_BANDS", "SIDE", "Image", "Kernels", "block_sizes", "images", "load_kernels", "pack", "takes"]
 
 SIDE = 32
 """Floats of border left and right of an image, as in `vectors.h`."""
@@ -19,7 +19,9 @@ SIDE = 32
 _WHOLE_BLOCK = 32
 """Columns of a tile come in multiples of this, whatever the instruction set."""
 
-_MOST_BANDS = 320
+MOST_BANDS = 320
+"""Bands the kernels have room for, as in `vectors.h`."""
+
 _SETS = ("baseline", "avx2", "avx512")
 
 
@@ -77,7 +79,7 @@ def block_sizes(channels: int) -> list[int]:
 
 def takes(tile: int, bands: int) -> bool:
     """Whether the kernels can prepare tiles of that side and so many bands."""
-    return tile % _WHOLE_BLOCK == 0 and bands <= _MOST_BANDS and 4 * (-bands % 5) <= bands
+    return tile % _WHOLE_BLOCK == 0 and bands <= MOST_BANDS and 4 * (-bands % 5) <= bands
 
 
 def pack(weight: np.ndarray) -> np.ndarray:
@@ -107,6 +109,10 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
         *(*_ROWS, _INT, _ADDRESS, _LONG, _LONG, _LONG, _REAL, _ADDRESS, _ADDRESS, _LONG, _LONG, _ADDRESS, _ADDRESS),
     ),
     "whiten": (*_ROWS, _ADDRESS, _INT, _LONG, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
+    "project_spectra": (
+        *(*_ROWS, _INT, _ADDRESS, _LONG, _LONG, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _INT, _ADDRESS, _ADDRESS),
+        *(_ADDRESS, _REAL, _REAL, _ADDRESS, _REAL, _ADDRESS),
+    ),
     "noise_inputs": (*_ROWS, _ADDRESS, _ADDRESS, _INT, _REAL, _REAL, _REAL, _INT, _ADDRESS),
 }
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Float64
+from jaxtyping import Bool, Float, Float64
 from scipy.optimize import nnls
 
+from flame.filters.noise_aware.moments import Moments
 from flame.physics import BandSet, noise_model
 
 __all__ = [
@@ -21,8 +22,7 @@ __all__ = [
 ]
 
 _LEAST_SHARE = 0.2
-"""No band is believed to have less than this share of the noise that the middle band has; a band interpolated from its
-neighbours would seem to have none."""
+"""No band is believed to have less than this share of the noise that the middle band has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +34,17 @@ class NoiseLaw:
     Attributes:
         read_out: `a / m^2`, each band.
         shot: `b / m`, each band.
+        doubtful: Bands whose noise is not their own but was borrowed; None if none was.
     """
 
     read_out: Float64[np.ndarray, " band"]
     shot: Float64[np.ndarray, " band"]
+    doubtful: Bool[np.ndarray, " band"] | None = None
+
+    def mean(self, moments: Moments, weight: Float64[np.ndarray, " bin"]) -> Float64[np.ndarray, " band"]:
+        """Mean variance of each band over a sample with a weight for the pixels of each bin."""
+        share = weight * moments.count / float(weight @ moments.count)
+        return np.asarray(self.read_out * (share @ moments.inverse_square) + self.shot * (share @ moments.inverse))
 
     def variance(self, brightness: Float[np.ndarray, " pixel"]) -> Float64[np.ndarray, "band pixel"]:
         """Variance of each band at each brightness."""
@@ -58,21 +65,19 @@ class MeasuredNoise:
     brightness: Float64[np.ndarray, " bin"]
 
 
-def measure_noise(
-    log_spectra: Float[np.ndarray, "band pixel"], brightness: Float[np.ndarray, " pixel"], bins: int
-) -> MeasuredNoise:
-    """Conditional variances `1 / diag(C^-1)` in bins of equally many pixels; each needs more pixels than bands."""
-    bands = len(log_spectra)
-    variances, places = [], []
-    for chosen in np.array_split(np.argsort(brightness, kind="stable"), bins):
-        part = log_spectra[:, chosen].astype(np.float64)
-        part -= part.mean(axis=1, keepdims=True)
-        covariance = part @ part.T
-        covariance[np.diag_indices(bands)] *= 1.0 + 1e-9
-        # The residuals of a regression on all other bands, with the degrees of freedom it leaves.
-        variances.append(1.0 / np.diagonal(np.linalg.inv(covariance)) / (chosen.size - bands))
-        places.append(1.0 / np.mean(1.0 / brightness[chosen]))
-    return MeasuredNoise(np.maximum(np.array(variances), 0.0), np.array(places))
+def measure_noise(moments: Moments, bands: int) -> MeasuredNoise:
+    """Conditional variances `1 / diag(C^-1)` of the first bands in each bin, which needs more pixels than bands."""
+    covariance = np.empty((len(moments.count), bands, bands))
+    for number, count in enumerate(moments.count):
+        mean = moments.first[number, :bands] / count
+        covariance[number] = moments.second[number, :bands, :bands] / count - np.outer(mean, mean)
+    scale = np.sqrt(np.einsum("nbb->nb", covariance))
+    covariance /= scale[:, :, None] * scale[:, None, :]
+    covariance[:, np.arange(bands), np.arange(bands)] = 1.0 + 1e-9
+    # The residuals of a regression on all other bands, with the degrees of freedom it leaves.
+    left = moments.count / (moments.count - bands)
+    variance = np.square(scale) / np.einsum("nbb->nb", np.linalg.inv(covariance)) * left[:, None]
+    return MeasuredNoise(np.maximum(variance, 0.0), 1.0 / moments.inverse)
 
 
 def fit_law(seen: MeasuredNoise) -> NoiseLaw:
@@ -93,8 +98,10 @@ def implied_noise(seen: MeasuredNoise, law: NoiseLaw, clutter: Float64[np.ndarra
     Their own noise and the ground they cannot see add to it. How much follows from the clutter and a first law.
     """
     noise = law.variance(seen.brightness).T
-    expected = [1.0 / np.diagonal(np.linalg.inv(clutter + np.diag(row))) for row in noise]
-    left = seen.variance - np.array(expected) + noise
+    covariance = np.repeat(clutter[None], len(noise), axis=0)
+    covariance[:, np.arange(len(clutter)), np.arange(len(clutter))] += noise
+    expected = 1.0 / np.einsum("nbb->nb", np.linalg.inv(covariance))
+    left = seen.variance - expected + noise
     return MeasuredNoise(np.maximum(left, 0.05 * seen.variance), seen.brightness)
 
 
@@ -106,7 +113,14 @@ def law_of_sensor(name: str, bands: BandSet, reference: Float64[np.ndarray, " ba
 
 
 def with_least_noise(law: NoiseLaw) -> NoiseLaw:
-    """The law with a floor under each band's noise at the reference brightness."""
+    """The law with that of the middle band where a band seems to have hardly any noise.
+
+    That is a band interpolated from others, or one that another was interpolated from. Taken at its word, methane would
+    have boundless contrast there.
+    """
     total = law.read_out + law.shot
-    missing = np.maximum(_LEAST_SHARE * np.median(total) - total, 0.0)
-    return NoiseLaw(law.read_out, law.shot + missing)
+    middle = np.argsort(total)[total.size // 2]
+    doubtful = total < _LEAST_SHARE * total[middle]
+    return NoiseLaw(
+        np.where(doubtful, law.read_out[middle], law.read_out), np.where(doubtful, law.shot[middle], law.shot), doubtful
+    )

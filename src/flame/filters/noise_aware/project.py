@@ -9,9 +9,14 @@ from jaxtyping import Bool, Float32
 
 from flame.filters.noise_aware.background import NoiseAwareBackground
 from flame.filters.noise_aware.sample import FLOOR
-from flame.filters.pixels import Block, Pixels
+from flame.filters.pixels import Block, Pixels, threads
+from flame.kernels import Kernels, load_kernels, pack
+from flame.kernels.library import MOST_BANDS
 
-__all__ = ["Projection", "project"]
+__all__ = ["Projection", "project", "project_with_numpy"]
+
+_MOST_ROWS = 64
+"""As in `noise_aware.c`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,16 +45,69 @@ def project(
     background: NoiseAwareBackground,
     radiance: Float32[np.ndarray, "band row col"],
     valid: Bool[np.ndarray, "row col"],
+    kernels: Kernels | None = None,
 ) -> Projection:
-    """Runs over the cube once, in NumPy."""
+    """Runs over the cube once, by the compiled kernels if there are any.
+
+    Args:
+        background: What to project on.
+        radiance: The cube.
+        valid: Which pixels to look at.
+        kernels: The kernels to use; those of this processor if None.
+    """
+    kernels = kernels or load_kernels()
+    rows = len(background.levels.offset) + 1 + len(background.anomaly.mean)
+    if kernels is None or len(radiance) > MOST_BANDS or rows > _MOST_ROWS or 4 * (-rows % 5) > rows:
+        return project_with_numpy(background, radiance, valid)
+    scale, levels, odd = background.scale, background.levels, background.anomaly
+    if radiance.dtype != np.float32 or radiance.strides[2] != 4:
+        radiance = np.ascontiguousarray(radiance, dtype=np.float32)
+    matrix, offset = _linear(background)
+    weight, bias = pack(matrix), -offset
+    tables = np.concatenate([levels.neighbour_gain, levels.sigma_ppm_m]).astype(np.float32)
+    ground = np.concatenate([odd.clutter, odd.read_out, odd.shot, odd.methane]).astype(np.float32)
+    limits = np.array([scale.darkest, scale.brightest, FLOOR], dtype=np.float32)
+    light, factor = scale.light, scale.factor
+    out = np.empty((8, *valid.shape), dtype=np.float32)
+    band_stride, row_stride = (step // 4 for step in radiance.strides[:2])
+    address = [array.ctypes.data for array in (light, factor, limits, weight, bias, tables, ground, out)]
+    kernels.project_spectra(
+        *(threads(), *valid.shape, len(radiance), radiance.ctypes.data, band_stride, row_stride),
+        *(*address[:3], len(levels.offset), len(odd.mean), *address[3:6], levels.first_log, 1.0 / levels.step_log),
+        *(address[6], _share(background), address[7]),
+    )
+    if not valid.all():
+        out[:, ~valid] = 0.0
+    return Projection(out[0], out[1], out[2], out[3], out[4], out[5:])
+
+
+def _linear(
+    background: NoiseAwareBackground,
+) -> tuple[Float32[np.ndarray, "row band"], Float32[np.ndarray, " row"]]:
+    """Weights of everything linear in log-radiance, and what to subtract: levels, neighbours, directions."""
+    levels, odd = background.levels, background.anomaly
+    matrix = np.concatenate([levels.weight, background.neighbour[None], odd.direction])
+    offset = np.concatenate([levels.offset, [background.neighbour_mean], odd.mean])
+    return matrix.astype(np.float32), offset.astype(np.float32)
+
+
+def _share(background: NoiseAwareBackground) -> float:
+    return 1.0 / (len(background.anomaly.mean) * background.anomaly.typical)
+
+
+def project_with_numpy(
+    background: NoiseAwareBackground,
+    radiance: Float32[np.ndarray, "band row col"],
+    valid: Bool[np.ndarray, "row col"],
+) -> Projection:
+    """The same in NumPy."""
     scale, levels, odd = background.scale, background.levels, background.anomaly
     pixels = Pixels(radiance.reshape(len(radiance), -1), valid.reshape(-1), valid.shape)
     count = len(levels.offset)
-    matrix = np.concatenate([levels.weight, background.neighbour[None], odd.direction]).astype(np.float32)
-    offset = np.concatenate([levels.offset, [background.neighbour_mean], odd.mean]).astype(np.float32)
+    matrix, offset = _linear(background)
     gain, sigma = levels.neighbour_gain.astype(np.float32), levels.sigma_ppm_m.astype(np.float32)
     at = np.arange(count)
-    share = np.float32(1.0 / (len(odd.mean) * odd.typical))
+    share = np.float32(_share(background))
     light, factor = scale.light, scale.factor
     out = np.zeros((8, pixels.usable.size), dtype=np.float32)
 

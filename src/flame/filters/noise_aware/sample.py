@@ -45,7 +45,7 @@ class Scale:
 
     @property
     def factor(self) -> Float32[np.ndarray, " band"]:
-        """What radiance is multiplied by before its logarithm: logarithms near zero lose no digits, and units cancel."""
+        """What radiance is multiplied by before its logarithm: units cancel, and numbers near zero lose no digits."""
         least = 1e-3 * self.reference[self.live].max()
         return np.where(self.live, 1.0 / np.maximum(self.reference, least), 0.0).astype(np.float32)
 

@@ -31,7 +31,7 @@ class NoiseAwareSettings:
         background: Which pixels are too dark or too bright, and how a covariance of few pixels is shrunk.
     """
 
-    sample_pixels: int = 16_384
+    sample_pixels: int = 8192
     bins: int = 8
     levels: int = 12
     passes: int = 3
