@@ -113,6 +113,11 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
         *(*_ROWS, _INT, _ADDRESS, _LONG, _LONG, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _INT, _ADDRESS, _ADDRESS),
         *(_ADDRESS, _REAL, _REAL, _ADDRESS, _REAL, _ADDRESS),
     ),
+    "finish_spectra": (*_ROWS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _REAL, _ADDRESS),
+    "sample_spectra": (
+        *(*_ROWS, _ADDRESS, _LONG, _LONG, _ADDRESS, _ADDRESS, _LONG, _ADDRESS, _INT),
+        *(_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
+    ),
     "noise_inputs": (*_ROWS, _ADDRESS, _ADDRESS, _INT, _REAL, _REAL, _REAL, _INT, _ADDRESS),
 }
 

@@ -97,3 +97,135 @@ void EXPORT(project_spectra)(
         }
     }
 }
+
+#define MOST_LIGHT 2.0f
+
+/* How much a pixel counts among its neighbours: by its light. */
+INLINE float influence(float brightness, const float *limits) {
+    if (!(brightness >= limits[0] && brightness <= limits[1])) return 0.0f;
+    return brightness < MOST_LIGHT ? brightness : MOST_LIGHT;
+}
+
+/* Enhancement, sigma, brightness and anomaly, (kind, row, col), from the eight images of `project_spectra`.
+ *
+ * limits as there. widening: factor on the variance, and its rise with the anomaly. curve: enhancement, then its slope, at
+ * `nodes` readings `step` apart. Where a pixel is not usable all is 0 and sigma infinite. */
+void EXPORT(finish_spectra)(
+    int32_t threads, int64_t rows, int64_t width, const float *projected, const float *limits, const float *widening,
+    const float *curve, int32_t nodes, float step, float *out) {
+    ptrdiff_t layer = rows * width;
+    SHARE_ROWS for (ptrdiff_t row = 0; row < rows; row++) {
+        float scratch[3 * (width + 2)], *light = scratch + 1, *told = light + width + 2, *own = told + width + 2;
+        memset(scratch, 0, sizeof(scratch));
+        for (int side = -1; side <= 1; side++) {
+            if (row + side < 0 || row + side >= rows) continue;
+            const float *bright = projected + (row + side) * width, *tells = bright + 2 * layer;
+            float share = side ? 1.0f : 2.0f;
+            for (ptrdiff_t at = 0; at < width; at++) {
+                float weight = influence(bright[at], limits);
+                light[at] += share * weight;
+                told[at] += share * weight * tells[at];
+                if (!side) own[at] = weight;
+            }
+        }
+        const float *here = projected + row * width;
+        float *to = out + row * width;
+        for (ptrdiff_t at = 0; at < width; at++) {
+            float around = light[at - 1] + 2.0f * light[at] + light[at + 1] - 4.0f * own[at];
+            float heard = told[at - 1] + 2.0f * told[at] + told[at + 1] - 4.0f * own[at] * here[2 * layer + at];
+            /* What is left by rounding of nothing around is nothing. */
+            float said = around > 1e-5f * own[at] ? heard / around : 0.0f;
+            float estimate = here[layer + at] + here[3 * layer + at] * said;
+            float odd = here[5 * layer + at] + estimate * (here[6 * layer + at] + estimate * here[7 * layer + at]);
+            odd = odd > 0.0f ? odd : 0.0f;
+            float wide = widening[0] + widening[1] * (odd > 1.0f ? odd - 1.0f : 0.0f);
+            float place = estimate / step, last = (float)(nodes - 1);
+            float held = place > last - 1.0f ? last - 1.0f : place > 0.0f ? place : 0.0f;
+            int below = (int)held;
+            float share = place - (float)below;
+            float inside = share > 1.0f ? 1.0f : share > 0.0f ? share : 0.0f;
+            float slope = curve[nodes + below] * (1.0f - inside) + curve[nodes + below + 1] * inside;
+            float beyond = place < 0.0f ? place : place > last ? place - last : 0.0f;
+            float enhancement = curve[below] + (curve[below + 1] - curve[below]) * inside + beyond * step * slope;
+            int usable = own[at] > 0.0f;
+            to[at] = usable ? enhancement : 0.0f;
+            to[layer + at] = usable ? here[4 * layer + at] * slope * __builtin_sqrtf(wide) : __builtin_inff();
+            to[2 * layer + at] = usable ? here[at] : 0.0f;
+            to[3 * layer + at] = usable ? odd : 0.0f;
+        }
+    }
+}
+
+/* Some rows' log-radiance and that of each pixel's neighbours, `flame.filters.noise_aware.sample`.
+ *
+ * middle: which rows, `count` of them. bands: which bands, `used` of them. out: own and neighbours' log-radiance,
+ * (2, band, row, col). images: brightness (1 where not usable), neighbours' noise in units of the pixel's own, whether it
+ * is usable and whether it has neighbours: (4, row, col). */
+void EXPORT(sample_spectra)(
+    int32_t threads, int64_t rows, int64_t width, const float *radiance, int64_t band_stride, int64_t row_stride,
+    const uint8_t *valid, const int32_t *middle, int64_t count, const int32_t *bands, int32_t used, const float *light,
+    const float *factor, const float *limits, float *out, float *images) {
+    static const float near[3] = {1.0f, 2.0f, 1.0f};
+    ptrdiff_t line = width + 2, layer = count * width, all = used * layer;
+    SHARE_ROWS for (ptrdiff_t row = 0; row < count; row++) {
+        float scratch[3 * line * 3 + 9 * width], *bright = scratch + 1, *weight = bright + 3 * line, *logs = weight + 3 * line;
+        float *share = logs + 3 * line - 1, *image = images + row * width;
+        memset(scratch, 0, sizeof(scratch));
+        for (int side = 0; side < 3; side++) {
+            ptrdiff_t at_row = middle[row] + side - 1;
+            if (at_row < 0 || at_row >= rows) continue;
+            float *sum = bright + side * line;
+            for (int band = 0; band < used; band++) {
+                const float *from = radiance + bands[band] * band_stride + at_row * row_stride;
+                for (ptrdiff_t at = 0; at < width; at++) sum[at] += from[at] * light[bands[band]];
+            }
+            for (ptrdiff_t at = 0; at < width; at++) {
+                weight[side * line + at] = valid[at_row * width + at] ? influence(sum[at], limits) : 0.0f;
+                if (weight[side * line + at] == 0.0f) sum[at] = 1.0f;
+            }
+        }
+        for (ptrdiff_t at = 0; at < width; at++) {
+            float total = 0.0f, noise = 0.0f;
+            for (int n = 0; n < 9; n++) {
+                ptrdiff_t from = n / 3 * line + at + n % 3 - 1;
+                float w = n == 4 || weight[from] == 0.0f ? 0.0f : near[n / 3] * near[n % 3] / 12.0f * weight[from];
+                share[n * width + at] = w;
+                total += w;
+                if (w > 0.0f) noise += w * w / bright[from];
+            }
+            int usable = weight[line + at] > 0.0f, ring = usable && total > 0.0f;
+            float each = ring ? 1.0f / total : 0.0f;
+            for (int n = 0; n < 9; n++) share[n * width + at] *= each;
+            image[at] = bright[line + at];
+            image[layer + at] = noise * bright[line + at] * each * each;
+            image[2 * layer + at] = usable ? 1.0f : 0.0f;
+            image[3 * layer + at] = ring ? 1.0f : 0.0f;
+        }
+        for (int band = 0; band < used; band++) {
+            float *own = out + band * layer + row * width, *ring = own + all;
+            for (int side = 0; side < 3; side++) {
+                ptrdiff_t at_row = middle[row] + side - 1;
+                if (at_row < 0 || at_row >= rows) continue;
+                const float *from = radiance + bands[band] * band_stride + at_row * row_stride;
+                float *to = logs + side * line;
+                for (ptrdiff_t at = 0; at < width; at += LANES) {
+                    float part[3][LANES];
+                    size_t size = (size_t)(width - at < LANES ? width - at : LANES) * sizeof(float);
+                    for (int i = 0; i < LANES; i++) part[0][i] = part[1][i] = part[2][i] = 1.0f;
+                    memcpy(part[0], from + at, size);
+                    memcpy(part[1], bright + side * line + at, size);
+                    memcpy(part[2], weight + side * line + at, size);
+                    vec value = choose(load(part[2]) > 0.0f, load(part[0]) * factor[bands[band]], splat(0.0f));
+                    store(part[0], logarithm(larger(value, load(part[1]) * limits[2])));
+                    memcpy(to + at, part[0], size);
+                }
+            }
+            for (ptrdiff_t at = 0; at < width; at++) {
+                float sum = 0.0f;
+                for (int n = 0; n < 9; n++) sum += share[n * width + at] * logs[n / 3 * line + at + n % 3 - 1];
+                ring[at] = sum;
+                own[at] = logs[line + at];
+            }
+        }
+    }
+}

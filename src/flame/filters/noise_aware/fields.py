@@ -10,10 +10,12 @@ from scipy.ndimage import correlate1d
 
 from flame.filters.errors import FilterError
 from flame.filters.noise_aware.background import NoiseAwareBackground, estimate_background
-from flame.filters.noise_aware.project import project
+from flame.filters.noise_aware.project import Projection, project
 from flame.filters.noise_aware.sample import neighbour_weight
 from flame.filters.noise_aware.settings import NoiseAwareSettings
 from flame.filters.noise_aware.smoothing import learn_prior, smooth
+from flame.filters.pixels import threads
+from flame.kernels import Kernels, load_kernels
 from flame.physics import BandMismatchError, BandSet
 
 __all__ = ["NoiseAwareResult", "Posterior", "apply", "noise_aware_fields", "score"]
@@ -82,8 +84,16 @@ def apply(
     radiance: Float32[np.ndarray, "band row col"],
     bands: BandSet,
     valid: Bool[np.ndarray, "row col"],
+    kernels: Kernels | None = None,
 ) -> NoiseAwareResult:
     """Enhancement and sigma of each pixel against a known background.
+
+    Args:
+        background: What `estimate_background` learned.
+        radiance: Image, in the unit of radiance the background was learned in.
+        bands: Its bands.
+        valid: Which pixels to use.
+        kernels: The kernels to use; those of this processor if None.
 
     Raises:
         BandMismatchError: If the bands are not those of the background.
@@ -91,34 +101,49 @@ def apply(
     """
     if bands != background.bands:
         raise BandMismatchError(background.bands, bands)
-    seen = project(background, radiance, valid)
-    if not np.isfinite(seen.brightness).all():
+    kernels = kernels or load_kernels()
+    seen = project(background, radiance, valid, kernels)
+    if not np.isfinite(seen.layers[0]).all():
         raise FilterError("valid pixels hold NaN, infinite or absurdly large radiance; mark them invalid")
-    usable = valid & background.scale.usable(seen.brightness)
-    estimate = seen.estimate
-    if background.neighbour.any():
-        weight = neighbour_weight(seen.brightness, usable)
-        total = _ring(weight)
-        told = _ring(weight * seen.neighbour) / np.where(total > 0, total, np.float32(1))
-        estimate = estimate + seen.gain * told
-    odd = np.maximum(seen.anomaly[0] + estimate * (seen.anomaly[1] + estimate * seen.anomaly[2]), 0)
+    if kernels is None:
+        return _finish_with_numpy(background, seen)
+    limits, curve = background.scale.limits, background.saturation.table
+    widening = np.array(background.anomaly.widening, dtype=np.float32)
+    out = np.empty((4, *valid.shape), dtype=np.float32)
+    kernels.finish_spectra(
+        *(threads(), *valid.shape, seen.layers.ctypes.data, limits.ctypes.data, widening.ctypes.data),
+        *(curve.ctypes.data, curve.shape[1], background.saturation.step, out.ctypes.data),
+    )
+    return NoiseAwareResult(out[0], out[1], np.isfinite(out[1]), out[2], out[3])
+
+
+def _finish_with_numpy(background: NoiseAwareBackground, seen: Projection) -> NoiseAwareResult:
+    """Neighbours, anomaly and saturation in NumPy."""
+    brightness, estimate, tells, gain, sigma, *coefficients = seen.layers
+    usable = background.scale.usable(brightness)
+    weight = neighbour_weight(brightness, usable)
+    total = _ring(weight)
+    alone = total <= np.float32(1e-5) * weight
+    told = np.where(alone, np.float32(0), _ring(weight * tells) / np.where(alone, np.float32(1), total))
+    estimate = estimate + gain * told
+    odd = np.maximum(coefficients[0] + estimate * (coefficients[1] + estimate * coefficients[2]), 0)
     least, rise = (np.float32(c) for c in background.anomaly.widening)
     enhancement, slope = background.saturation.invert(estimate)
-    sigma = seen.sigma * slope * np.sqrt(least + rise * np.maximum(odd - 1, 0))
+    sigma = sigma * slope * np.sqrt(least + rise * np.maximum(odd - 1, 0))
     return NoiseAwareResult(
         np.where(usable, enhancement, np.float32(0)),
         np.where(usable, sigma, np.float32(np.inf)),
         usable,
-        np.where(usable, seen.brightness, np.float32(0)),
+        np.where(usable, brightness, np.float32(0)),
         np.where(usable, odd, np.float32(0)),
     )
 
 
 def _ring(layer: Float32[np.ndarray, "row col"]) -> Float32[np.ndarray, "row col"]:
-    """Weighted sum over the eight neighbours, `ring_kernel`; nothing lies beyond the edges."""
+    """Sum over the eight neighbours, weighted as in `ring_kernel` times 12; nothing lies beyond the edges."""
     taps = np.array([1, 2, 1], dtype=np.float32)
     around = correlate1d(correlate1d(layer, taps, axis=0, mode="constant"), taps, axis=1, mode="constant")
-    return np.asarray((around - 4 * layer) / np.float32(12))
+    return np.asarray(around - 4 * layer)
 
 
 def noise_aware_fields(

@@ -123,7 +123,7 @@ def _ground(
     bands: int,
     refine: bool,
 ) -> tuple[NoiseLaw, Float64[np.ndarray, " bin"], Float64[np.ndarray, "band band"]]:
-    """Noise law, weight of each bin's pixels, and clutter."""
+    """Noise law, weight of each bin's pixels, and covariance of their spectra."""
     pixels = float(moments.count.sum())
     measurable = given is None and len(moments.count) >= LEAST_BINS
     measured = measure_noise(moments, bands) if measurable and (law is None or refine) else None
@@ -142,11 +142,10 @@ def _ground(
             spectra = binned.chunks[:, :bands].transpose(1, 0, 2).reshape(bands, -1)[:, : binned.order.size]
             shrinkage = leave_one_out_shrinkage(spectra)
         covariance = (1.0 - shrinkage) * covariance + shrinkage * np.diag(np.diagonal(covariance))
-    clutter = _clutter(covariance, law.mean(moments, weight))
     if measured is not None and refine:
-        law = with_least_noise(fit_law(implied_noise(measured, law, clutter)))
         clutter = _clutter(covariance, law.mean(moments, weight))
-    return law, weight, clutter
+        law = with_least_noise(fit_law(implied_noise(measured, law, clutter)))
+    return law, weight, covariance
 
 
 def fit_filter(
@@ -174,19 +173,19 @@ def fit_filter(
     """
     bands = len(spectrum)
     moments = binned.without(plume_ppm_m, spectrum)
-    law, weight, clutter = _ground(binned, moments, law, given, settings, bands=bands, refine=refine)
+    law, weight, extended = _ground(binned, moments, law, given, settings, bands=bands, refine=refine)
     mean, joint = moments.covariance(weight)
     neighbour, neighbour_mean = np.zeros(bands), 0.0
-    extended = clutter
+    noise = law.mean(moments, weight)
     if len(mean) > bands:
-        noise = law.mean(moments, weight)
         ridge = np.where(law.doubtful, noise, _RIDGE * noise) if law.doubtful is not None else _RIDGE * noise
         neighbour = _neighbour_direction(joint, spectrum, np.concatenate([ridge, ring_noise * ridge]))
         neighbour_mean = float(neighbour @ mean[bands:])
         cross = joint[:bands, bands:] @ neighbour
         power = neighbour @ joint[bands:, bands:] @ neighbour
-        extended = np.block([[clutter, cross[:, None]], [cross[None], np.array([[power]])]])
-    mean = mean[:bands]
+        extended = np.block([[extended, cross[:, None]], [cross[None], np.array([[power]])]])
+        noise = np.append(noise, 0.0)
+    mean, extended = mean[:bands], _clutter(extended, noise)
 
     low, high = np.log(np.quantile(binned.brightness, _ENDS))
     logs = np.linspace(low, max(high, low + 0.01), settings.levels)
@@ -216,6 +215,7 @@ def fit_filter(
     levels = replace(
         levels, offset=levels.offset + median * levels.sigma_ppm_m, sigma_ppm_m=levels.sigma_ppm_m * spread
     )
+    clutter = extended[:bands, :bands]
     return Fit(law, levels, neighbour, neighbour_mean, mean, clutter, *_evaluate(levels, responses, place, heard))
 
 

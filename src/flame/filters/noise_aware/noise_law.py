@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64
-from scipy.optimize import nnls
 
 from flame.filters.noise_aware.moments import Moments
 from flame.physics import BandSet, noise_model
@@ -85,11 +85,31 @@ def fit_law(seen: MeasuredNoise) -> NoiseLaw:
     r = seen.brightness
     terms = np.stack([r**-2, 1.0 / r, np.ones_like(r)], axis=1)
     scale = terms.max(axis=0)
-    found = np.zeros((2, seen.variance.shape[1]))
-    for band, variance in enumerate(seen.variance.T):
-        if (variance > 0).all():
-            found[:, band] = (nnls(terms / scale / variance[:, None], np.ones_like(r))[0] / scale)[:2]
-    return NoiseLaw(*found)
+    seen_at_all = (seen.variance > 0).all(axis=0)
+    relative = (terms / scale)[None] / np.where(seen_at_all, seen.variance, 1.0).T[:, :, None]
+    found = _non_negative(relative) / scale
+    return NoiseLaw(*np.where(seen_at_all, found[:, :2].T, 0.0))
+
+
+def _non_negative(terms: Float64[np.ndarray, "band bin term"]) -> Float64[np.ndarray, "band term"]:
+    """Least squares of `terms @ x = 1` for all bands at once, x not negative.
+
+    The solution is the plain one of the terms it uses, so of all choices of terms whose plain solution is not negative
+    it is the one that fits best.
+    """
+    count = terms.shape[2]
+    square, right = terms.transpose(0, 2, 1) @ terms, terms.sum(axis=1)
+    best, most = np.zeros((len(terms), count)), np.zeros(len(terms))
+    for size in range(1, count + 1):
+        for chosen in map(list, combinations(range(count), size)):
+            solution = np.linalg.solve(square[:, chosen][:, :, chosen], right[:, chosen, None])[..., 0]
+            explained = (solution * right[:, chosen]).sum(axis=1)
+            better = (solution >= 0).all(axis=1) & (explained > most)
+            most = np.where(better, explained, most)
+            filled = np.zeros_like(best)
+            filled[:, chosen] = solution
+            best = np.where(better[:, None], filled, best)
+    return best
 
 
 def implied_noise(seen: MeasuredNoise, law: NoiseLaw, clutter: Float64[np.ndarray, "band band"]) -> MeasuredNoise:

@@ -24,21 +24,13 @@ class Projection:
     """What a pixel's own spectrum says.
 
     Attributes:
-        brightness: Brightness; 0 where the pixel is not valid.
-        estimate: Linear estimate without the neighbours, in ppm m.
-        neighbour: What the pixel will tell its neighbours.
-        gain: Factor on what its neighbours tell it.
-        sigma: Standard deviation of the estimate, in ppm m.
-        anomaly: Coefficients (c0, c1, c2) of the mean square distance from the tile's ground, `c0 + c1 e + c2 e^2` for
-            an enhancement e.
+        layers: Brightness, 0 where the pixel is not valid; linear estimate without the neighbours, in ppm m; what the
+            pixel will tell its neighbours; factor on what its neighbours tell it; standard deviation of the estimate,
+            in ppm m; coefficients (c0, c1, c2) of the mean square distance from the tile's ground, `c0 + c1 e + c2 e^2`
+            for an enhancement e. All but the brightness are 0 where the pixel is not usable.
     """
 
-    brightness: Float32[np.ndarray, "row col"]
-    estimate: Float32[np.ndarray, "row col"]
-    neighbour: Float32[np.ndarray, "row col"]
-    gain: Float32[np.ndarray, "row col"]
-    sigma: Float32[np.ndarray, "row col"]
-    anomaly: Float32[np.ndarray, "3 row col"]
+    layers: Float32[np.ndarray, "8 row col"]
 
 
 def project(
@@ -66,8 +58,7 @@ def project(
     weight, bias = pack(matrix), -offset
     tables = np.concatenate([levels.neighbour_gain, levels.sigma_ppm_m]).astype(np.float32)
     ground = np.concatenate([odd.clutter, odd.read_out, odd.shot, odd.methane]).astype(np.float32)
-    limits = np.array([scale.darkest, scale.brightest, FLOOR], dtype=np.float32)
-    light, factor = scale.light, scale.factor
+    light, factor, limits = scale.light, scale.factor, scale.limits
     out = np.empty((8, *valid.shape), dtype=np.float32)
     band_stride, row_stride = (step // 4 for step in radiance.strides[:2])
     address = [array.ctypes.data for array in (light, factor, limits, weight, bias, tables, ground, out)]
@@ -78,7 +69,7 @@ def project(
     )
     if not valid.all():
         out[:, ~valid] = 0.0
-    return Projection(out[0], out[1], out[2], out[3], out[4], out[5:])
+    return Projection(out)
 
 
 def _linear(
@@ -143,5 +134,4 @@ def project_with_numpy(
             layer[block.where] = np.where(usable, values, np.float32(0))
 
     pixels.map(fill)
-    image = out.reshape(8, *valid.shape)
-    return Projection(image[0], image[1], image[2], image[3], image[4], image[5:])
+    return Projection(out.reshape(8, *valid.shape))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from jaxtyping import Bool, Float32, Float64
+from jaxtyping import Bool, Float32, Float64, Int32
 
 from flame.filters.background import usable_pixels
 from flame.filters.errors import FilterError
 from flame.filters.noise_aware.settings import NoiseAwareSettings
-from flame.filters.pixels import Pixels
+from flame.filters.pixels import Pixels, threads
+from flame.kernels import Kernels, load_kernels
 
 __all__ = ["FLOOR", "RowSample", "Scale", "draw_sample", "neighbour_weight", "ring_kernel"]
 
@@ -48,6 +50,11 @@ class Scale:
         """What radiance is multiplied by before its logarithm: units cancel, and numbers near zero lose no digits."""
         least = 1e-3 * self.reference[self.live].max()
         return np.where(self.live, 1.0 / np.maximum(self.reference, least), 0.0).astype(np.float32)
+
+    @property
+    def limits(self) -> Float32[np.ndarray, 3]:
+        """Least and greatest brightness and `FLOOR`, as the kernels take them."""
+        return np.array([self.darkest, self.brightest, FLOOR], dtype=np.float32)
 
     def usable(self, brightness: Float32[np.ndarray, ...]) -> Bool[np.ndarray, ...]:
         """Which pixels are neither dark nor saturated."""
@@ -95,70 +102,111 @@ def draw_sample(
     radiance: Float32[np.ndarray, "band row col"],
     valid: Bool[np.ndarray, "row col"],
     settings: NoiseAwareSettings,
+    kernels: Kernels | None = None,
 ) -> tuple[Scale, RowSample]:
     """Looks at every k-th row and the rows beside it.
+
+    Args:
+        radiance: The cube.
+        valid: Which pixels to look at.
+        settings: How many pixels to take, and which are too dark or too bright.
+        kernels: The kernels to use; those of this processor if None.
 
     Raises:
         FilterError: If a pixel marked valid holds no radiance, nothing varies, or nothing is lit.
     """
-    rows, cols = valid.shape
-    count = np.count_nonzero(valid, axis=1)
-    step = max(1, int(count.sum()) // settings.sample_pixels)
-    held = np.flatnonzero(count)
+    held = np.flatnonzero(valid.any(axis=1))
+    step = max(1, int(np.count_nonzero(valid)) // settings.sample_pixels)
     middle = held[(step - 1) // 2 :: step] if held.size > step else held
+    seen = valid[middle].reshape(-1)
+    spectra = radiance[:, middle].reshape(len(radiance), -1)
+    reference = usable_pixels(Pixels(spectra, seen, (1, seen.size)), settings.background).mean
+    spread = (spectra if seen.all() else spectra[:, seen]).std(axis=1)
+    live = (spread > _DEAD_BAND * np.maximum(reference, _DEAD_BAND * reference.max())) & (reference > 0)
+    count = np.count_nonzero(seen)
+    if count < 2 or not live.any():
+        raise FilterError(f"no band varies over the {count} usable pixels: there is no background to tell a plume from")
+    scale = Scale(reference, live, settings.background.min_albedo, settings.background.max_albedo)
+    kernels = kernels or load_kernels()
+    look = _look_with_numpy if kernels is None else partial(_look, kernels)
+    spectra, images = look(radiance, valid, middle.astype(np.int32), scale)
+    brightness, noise, usable, has_ring = images.reshape(4, -1)
+    if not usable.any():
+        raise FilterError("no valid pixel is lit: there is no background to compare with")
+    return scale, RowSample(
+        shape=(len(middle), valid.shape[1]),
+        step=step,
+        usable=usable > 0,
+        brightness=brightness,
+        log_spectra=spectra[0],
+        ring=spectra[1],
+        ring_noise=noise,
+        has_ring=has_ring > 0,
+    )
+
+
+def _look(
+    kernels: Kernels,
+    radiance: Float32[np.ndarray, "band row col"],
+    valid: Bool[np.ndarray, "row col"],
+    middle: Int32[np.ndarray, " middle"],
+    scale: Scale,
+) -> tuple[Float32[np.ndarray, "2 live pixel"], Float32[np.ndarray, "4 pixel"]]:
+    """Log-radiance of pixels and of their neighbours; brightness, noise of the neighbours, usable, has neighbours."""
+    if radiance.strides[2] != 4:
+        radiance = np.ascontiguousarray(radiance)
+    seen = np.ascontiguousarray(valid)
+    bands = np.flatnonzero(scale.live).astype(np.int32)
+    size = len(middle) * valid.shape[1]
+    spectra = np.empty((2, len(bands), size), dtype=np.float32)
+    images = np.empty((4, size), dtype=np.float32)
+    light, factor, limits = scale.light, scale.factor, scale.limits
+    band_stride, row_stride = (stride // 4 for stride in radiance.strides[:2])
+    kernels.sample_spectra(
+        *(threads(), *valid.shape, radiance.ctypes.data, band_stride, row_stride, seen.ctypes.data),
+        *(middle.ctypes.data, len(middle), bands.ctypes.data, len(bands), light.ctypes.data, factor.ctypes.data),
+        *(limits.ctypes.data, spectra.ctypes.data, images.ctypes.data),
+    )
+    return spectra, images
+
+
+def _look_with_numpy(
+    radiance: Float32[np.ndarray, "band row col"],
+    valid: Bool[np.ndarray, "row col"],
+    middle: Int32[np.ndarray, " middle"],
+    scale: Scale,
+) -> tuple[Float32[np.ndarray, "2 live pixel"], Float32[np.ndarray, "4 pixel"]]:
+    """The same in NumPy."""
+    rows, cols = valid.shape
     around = np.clip(middle[:, None] + np.arange(-1, 2), 0, rows - 1)
     seen = valid[around]
     seen[:, 0][middle == 0] = False
     seen[:, 2][middle == rows - 1] = False
-    spectra = np.ascontiguousarray(radiance[:, around])  # band, row, 3, col
-    flat = Pixels(spectra.reshape(len(radiance), -1), seen.reshape(-1), (1, seen.size))
-    found = usable_pixels(flat, settings.background)
-    reference = found.mean
-    inner = spectra[:, :, 1][:, seen[:, 1]]
-    spread = inner.std(axis=1, dtype=np.float64)
-    live = spread > _DEAD_BAND * np.maximum(np.abs(reference), _DEAD_BAND * reference.max())
-    live &= reference > 0
-    if inner.shape[1] < 2 or not live.any():
-        raise FilterError(
-            f"no band varies over the {inner.shape[1]} usable pixels: there is no background to tell a plume from"
-        )
-    scale = Scale(reference, live, settings.background.min_albedo, settings.background.max_albedo)
+    spectra = radiance[scale.live][:, around]  # band, row, 3, col
+    np.copyto(spectra, np.float32(0), where=~seen)
     with np.errstate(invalid="ignore", over="ignore"):
-        brightness = np.tensordot(scale.light, np.where(seen, spectra, np.float32(0)), axes=1)
+        brightness = np.tensordot(scale.light[scale.live], spectra, axes=1)
     usable = seen & scale.usable(brightness)
-    if not usable[:, 1].any():
-        raise FilterError("no valid pixel is lit: there is no background to compare with")
     safe = np.where(usable, brightness, np.float32(1))
-    spectra = spectra[live]
     np.copyto(spectra, np.float32(0), where=~usable)
-    spectra *= scale.factor[live][:, None, None, None]
+    spectra *= scale.factor[scale.live][:, None, None, None]
     np.maximum(spectra, np.float32(FLOOR) * safe, out=spectra)
     np.log(spectra, out=spectra)
 
-    weight = neighbour_weight(brightness, usable)
-    kernel = ring_kernel()
-    padded = np.pad(weight, ((0, 0), (0, 0), (1, 1)))
-    total = np.zeros_like(weight[:, 1])
-    noise = np.zeros_like(total)
-    ring = np.zeros(spectra[:, :, 1].shape, dtype=np.float32)
+    weight = np.pad(neighbour_weight(brightness, usable), ((0, 0), (0, 0), (1, 1)))
     wide = np.pad(spectra, ((0, 0), (0, 0), (0, 0), (1, 1)))
     light = np.pad(safe, ((0, 0), (0, 0), (1, 1)), constant_values=1.0)
+    total, noise = np.zeros_like(safe[:, 1]), np.zeros_like(safe[:, 1])
+    ring = np.zeros(spectra[:, :, 1].shape, dtype=np.float32)
+    kernel = ring_kernel()
     for row, col in np.argwhere(kernel > 0):
-        share = kernel[row, col] * padded[:, row, col : col + cols]
+        here = slice(col, col + cols)
+        share = kernel[row, col] * weight[:, row, here]
         total += share
-        noise += share * share / light[:, row, col : col + cols]
-        ring += share * wide[:, :, row, col : col + cols]
+        noise += share * share / light[:, row, here]
+        ring += share * wide[:, :, row, here]
     has_ring = usable[:, 1] & (total > 0)
-    ring /= np.where(has_ring, total, np.float32(1))
-    noise *= safe[:, 1] / np.square(np.where(has_ring, total, np.float32(1)))
-    bands = int(live.sum())
-    return scale, RowSample(
-        shape=(len(middle), cols),
-        step=step,
-        usable=usable[:, 1].reshape(-1),
-        brightness=safe[:, 1].reshape(-1),
-        log_spectra=np.ascontiguousarray(spectra[:, :, 1]).reshape(bands, -1),
-        ring=ring.reshape(bands, -1),
-        ring_noise=noise.reshape(-1),
-        has_ring=has_ring.reshape(-1),
-    )
+    each = has_ring / np.where(has_ring, total, np.float32(1))
+    images = np.stack([safe[:, 1], noise * safe[:, 1] * each * each, usable[:, 1], has_ring])
+    both = np.stack([spectra[:, :, 1], ring * each])
+    return both.reshape(2, len(ring), -1), images.reshape(4, -1).astype(np.float32)

@@ -28,6 +28,11 @@ class Saturation:
     enhancement: Float32[np.ndarray, " node"]
     slope: Float32[np.ndarray, " node"]
 
+    @property
+    def table(self) -> Float32[np.ndarray, "2 node"]:
+        """Enhancement and slope, as the kernels take them."""
+        return np.stack([self.enhancement, self.slope])
+
     def invert(
         self, reading: Float32[np.ndarray, "*pixels"]
     ) -> tuple[Float32[np.ndarray, "*pixels"], Float32[np.ndarray, "*pixels"]]:
