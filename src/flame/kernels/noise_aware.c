@@ -156,6 +156,12 @@ void EXPORT(finish_spectra)(
     }
 }
 
+/* The logarithm of one band of some pixels; of the floor at brightness 1 where they are not usable. */
+INLINE void log_block(const float *from, const float *bright, const float *weight, float factor, float floor, float *to) {
+    vec value = choose(load(weight) > 0.0f, load(from) * factor, splat(0.0f));
+    store(to, logarithm(larger(value, load(bright) * floor)));
+}
+
 /* Some rows' log-radiance and that of each pixel's neighbours, `flame.filters.noise_aware.sample`.
  *
  * middle: which rows, `count` of them. bands: which bands, `used` of them. out: own and neighbours' log-radiance,
@@ -208,23 +214,25 @@ void EXPORT(sample_spectra)(
                 if (at_row < 0 || at_row >= rows) continue;
                 const float *from = radiance + bands[band] * band_stride + at_row * row_stride;
                 float *to = logs + side * line;
-                for (ptrdiff_t at = 0; at < width; at += LANES) {
-                    float part[3][LANES];
-                    size_t size = (size_t)(width - at < LANES ? width - at : LANES) * sizeof(float);
-                    for (int i = 0; i < LANES; i++) part[0][i] = part[1][i] = part[2][i] = 1.0f;
-                    memcpy(part[0], from + at, size);
-                    memcpy(part[1], bright + side * line + at, size);
-                    memcpy(part[2], weight + side * line + at, size);
-                    vec value = choose(load(part[2]) > 0.0f, load(part[0]) * factor[bands[band]], splat(0.0f));
-                    store(part[0], logarithm(larger(value, load(part[1]) * limits[2])));
-                    memcpy(to + at, part[0], size);
-                }
+                ptrdiff_t at = 0;
+                for (; at + LANES <= width; at += LANES)
+                    log_block(from + at, bright + side * line + at, weight + side * line + at, factor[bands[band]], limits[2], to + at);
+                if (at == width) continue;
+                float part[4][LANES];
+                size_t size = (size_t)(width - at) * sizeof(float);
+                for (int i = 0; i < LANES; i++) part[0][i] = part[1][i] = part[2][i] = 1.0f;
+                memcpy(part[0], from + at, size);
+                memcpy(part[1], bright + side * line + at, size);
+                memcpy(part[2], weight + side * line + at, size);
+                log_block(part[0], part[1], part[2], factor[bands[band]], limits[2], part[3]);
+                memcpy(to + at, part[3], size);
             }
-            for (ptrdiff_t at = 0; at < width; at++) {
-                float sum = 0.0f;
-                for (int n = 0; n < 9; n++) sum += share[n * width + at] * logs[n / 3 * line + at + n % 3 - 1];
-                ring[at] = sum;
-                own[at] = logs[line + at];
+            memcpy(own, logs + line, (size_t)width * sizeof(float));
+            memset(ring, 0, (size_t)width * sizeof(float));
+            for (int n = 0; n < 9; n++) {
+                if (n == 4) continue;
+                const float *from = logs + n / 3 * line + n % 3 - 1, *of = share + n * width;
+                for (ptrdiff_t at = 0; at < width; at++) ring[at] += of[at] * from[at];
             }
         }
     }
