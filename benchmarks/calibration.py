@@ -1,11 +1,11 @@
-"""Is the noise-aware filter's sigma what it says, and its enhancement unbiased? On every ground, sensor and noise level.
+"""Is the noise-aware filter's sigma what it says, and its enhancement unbiased? On many grounds and noise levels.
 
-    python benchmarks/calibration.py [--background CHIP.npz ...] [--json FILE] [--tiles 6]
+    python benchmarks/calibration.py [--background CHIP.npz ...] [--json FILE] [--tiles 8]
 
-Ground: simulated `wide` and `narrow` tiles, Indian Pines (if tensorly is installed), and chips of real land given with
---background, whose own noise is smoothed. Sensor noise is added at its full, half and quarter strength. Over plume-free
-ground the spread of estimate / sigma should be 1; with plumes of 1,000 to 8,000 ppm m put in by the true, saturating
-transmittance (at a quarter of the noise a quarter as strong), the slope of the estimate against the truth should be 1.
+Ground: simulated `wide` and `narrow` tiles, and chips of real land given with --background, whose own noise is smoothed
+(tools/make_indian_pines_chip.py makes one). Sensor noise is added at its full, half and quarter strength. Over
+plume-free ground the spread of estimate / sigma should be 1; with plumes of 1,000 to 8,000 ppm m put in by the true,
+saturating transmittance (as much weaker as the noise is), the slope of the estimate against the truth should be 1.
 """
 
 from __future__ import annotations

@@ -57,7 +57,13 @@ def _plot(path: Path, scene: Scene, score: Float32[np.ndarray, "row col"], metho
 def run(
     method: Annotated[str, typer.Argument(help=f"One of {', '.join(FILTERS)}.")],
     scene_path: Annotated[Path, typer.Argument(metavar="INPUT", help="Tile folder, ENVI cube or other scene.")],
-    out: Annotated[Path, typer.Option(help="GeoTIFF for the score; invalid pixels become no-data.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="GeoTIFF for the score; invalid pixels become no-data. "
+            "noise-aware-mf writes three more beside it: _sigma, _posterior and _posterior_sigma."
+        ),
+    ],
     columns: Annotated[int | None, typer.Option(min=1, help="mag1c: columns that share a background; all.")] = None,
     target: Annotated[
         str | None, typer.Option(help="cem, mf, ace: 'scaled' by the mean spectrum, or 'plain' as first published.")
@@ -72,8 +78,15 @@ def run(
     chosen = filter_named(method)
     settings = _settings(chosen.name, columns, target)
     scene = read_scene(scene_path).methane()
-    score = chosen.score(scene.radiance, scene.bands, scene.valid, settings)
-    write_cog(out, score, scene.valid, map_grid(scene.geo), f"{chosen.title} ({chosen.unit})", {"filter": chosen.name})
+    image = scene.radiance, scene.bands, scene.valid
+    layers = chosen.layers(*image, settings) if chosen.layers else {"score": chosen.score(*image, settings)}
+    written: list[Path] = []
+    for name, layer in layers.items():
+        written.append(out.with_stem(f"{out.stem}_{name}") if written else out)
+        what = f"{chosen.title}, {name}" if len(layers) > 1 else chosen.title
+        shown = scene.valid & np.isfinite(layer)
+        write_cog(written[-1], layer, shown, map_grid(scene.geo), f"{what} ({chosen.unit})", {"filter": chosen.name})
+    score = next(iter(layers.values()))
 
     console = Console(highlight=False)
     values = score[scene.valid]
@@ -85,7 +98,7 @@ def run(
     if chosen.threshold is not None:
         above = int(np.count_nonzero(values > chosen.threshold))
         console.print(f"above the canonical threshold of {chosen.threshold:g}: {above} pixels")
-    console.print(f"wrote {out}")
+    console.print(f"wrote {', '.join(map(str, written))}")
     if plot is not None:
         _plot(plot, scene, score, chosen)
         console.print(f"wrote {plot}")

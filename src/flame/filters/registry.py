@@ -25,6 +25,7 @@ class Filter:
         score: `score(radiance, bands, valid, settings=None)`, scores as float32 (row, col).
         unit: `ppm m` if the score is an enhancement, else `statistic`.
         threshold: Canonical threshold of Herec et al. (2025), which the paper takes over; None if there is none.
+        layers: Same arguments; the score and all else the filter says, by name, the score first. None: the score alone.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Filter:
     score: Callable[..., Float32[np.ndarray, "row col"]]
     unit: Literal["ppm m", "statistic"]
     threshold: float | None
+    layers: Callable[..., dict[str, Float32[np.ndarray, "row col"]]] | None = None
 
 
 FILTERS: dict[str, Filter] = {
@@ -43,7 +45,10 @@ FILTERS: dict[str, Filter] = {
         Filter("mag1c", "MAG1C", mag1c.score, "ppm m", 300.0),
         Filter("mag1c-sas", "MAG1C-SAS", mag1c_sas.score, "ppm m", 300.0),
         Filter("log-mf", "Log-domain matched filter", log_mf.score, "ppm m", None),
-        Filter("noise-aware-mf", "Noise-aware matched filter", noise_aware.score, "ppm m", None),
+        Filter(
+            *("noise-aware-mf", "Noise-aware matched filter", noise_aware.score, "ppm m", None),
+            layers=noise_aware.layers,
+        ),
     )
 }
 

@@ -6,16 +6,19 @@ then shares one among all. Here `C_i` is the clutter of the tile plus the noise 
 """
 
 from flame.filters.noise_aware.background import NoiseAwareBackground, estimate_background
-from flame.filters.noise_aware.fields import NoiseAwareResult, Posterior, apply, noise_aware_fields, score
+from flame.filters.noise_aware.fields import NoiseAwareResult, Posterior, apply, layers, noise_aware_fields, score
 from flame.filters.noise_aware.settings import NoiseAwareSettings
+from flame.filters.noise_aware.smoothing import Prior
 
 __all__ = [
     "NoiseAwareBackground",
     "NoiseAwareResult",
     "NoiseAwareSettings",
     "Posterior",
+    "Prior",
     "apply",
     "estimate_background",
+    "layers",
     "noise_aware_fields",
     "score",
 ]

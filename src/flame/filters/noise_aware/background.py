@@ -15,7 +15,7 @@ from flame.filters.noise_aware.noise_law import NoiseLaw, law_of_sensor
 from flame.filters.noise_aware.sample import RowSample, Scale, draw_sample
 from flame.filters.noise_aware.saturation import Saturation, saturation_of
 from flame.filters.noise_aware.settings import NoiseAwareSettings
-from flame.filters.noise_aware.smoothing import smooth
+from flame.filters.noise_aware.smoothing import honest_factor, smooth
 from flame.filters.pixels import pixels_of
 from flame.physics import ABSORPTION_UNIT_PPM_M, BandSet, unit_absorption
 
@@ -62,6 +62,7 @@ def _found_plume(
         layer.reshape(-1)[binned.order]
         for layer in smooth(estimate.reshape(sample.shape), sigma.reshape(sample.shape), width)
     )
+    spread = spread * honest_factor(mean / spread)
     shrunk = mean / (1.0 + np.square(spread / np.float32(_PLUME_PRIOR_PPM_M)))
     # A soft edge: the last digits of a pixel must not decide what the tile's ground is.
     surely = np.clip(mean / spread - np.float32(settings.plume_significance - 0.5), 0, 1)

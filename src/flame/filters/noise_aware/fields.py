@@ -13,28 +13,30 @@ from flame.filters.noise_aware.background import NoiseAwareBackground, estimate_
 from flame.filters.noise_aware.project import Projection, project
 from flame.filters.noise_aware.sample import neighbour_weight
 from flame.filters.noise_aware.settings import NoiseAwareSettings
-from flame.filters.noise_aware.smoothing import learn_prior, smooth
+from flame.filters.noise_aware.smoothing import Prior, honest_factor, learn_prior, smooth
 from flame.filters.pixels import threads
 from flame.kernels import Kernels, load_kernels
 from flame.physics import BandMismatchError, BandSet
 
-__all__ = ["NoiseAwareResult", "Posterior", "apply", "noise_aware_fields", "score"]
+__all__ = ["NoiseAwareResult", "Posterior", "apply", "layers", "noise_aware_fields", "score"]
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Smoothed enhancement, shrunk towards none.
+    """Smoothed enhancement after a prior of none.
 
     Attributes:
         mean_ppm_m: Expected enhancement; 0 where no usable pixel is near.
-        sigma_ppm_m: Its standard deviation; the prior's where nothing is known.
-        prior_ppm_m: Width of the prior.
+        sigma_ppm_m: Its standard deviation.
+        probability: Probability that there is methane at all; the prior's share where nothing is known.
+        prior: The prior.
         width_px: Standard deviation of the Gaussian.
     """
 
     mean_ppm_m: Float32[np.ndarray, "row col"]
     sigma_ppm_m: Float32[np.ndarray, "row col"]
-    prior_ppm_m: float
+    probability: Float32[np.ndarray, "row col"]
+    prior: Prior
     width_px: float
 
 
@@ -59,24 +61,26 @@ class NoiseAwareResult:
     def smoothed(self, width_px: float) -> tuple[Float32[np.ndarray, "row col"], Float32[np.ndarray, "row col"]]:
         """Inverse-variance Gaussian mean and its sigma, raised to the spread that the tile's ground really has."""
         mean, sigma = smooth(self.enhancement_ppm_m, self.sigma_ppm_m, (width_px, width_px))
-        z = (mean / sigma)[self.usable]
-        if z.size:
-            spread = 1.4826 * np.median(np.abs(z - np.median(z)))
-            sigma = sigma * np.float32(max(1.0, float(spread)))
-        return mean, sigma
+        return mean, sigma * honest_factor((mean / sigma)[self.usable])
 
-    def posterior(self, width_px: float = 1.5, prior_ppm_m: float | None = None) -> Posterior:
-        """Smoothed enhancement under a prior of none.
+    def posterior(self, width_px: float = 1.5, prior: Prior | None = None) -> Posterior:
+        """Smoothed enhancement after a prior of none.
 
         Args:
             width_px: Standard deviation of the Gaussian.
-            prior_ppm_m: Width of the prior, normal about zero; learned from the tile if None.
+            prior: What to expect of a pixel; learned from the tile if None.
         """
         mean, sigma = self.smoothed(width_px)
-        width = learn_prior(mean[self.usable], sigma[self.usable]) if prior_ppm_m is None else prior_ppm_m
-        known = 1 / (1 + np.square(sigma / np.float32(width)))
-        spread = np.float32(width) * np.sqrt(1 - known)
-        return Posterior(mean * known, spread, width, width_px)
+        prior = prior or learn_prior(mean[self.usable], sigma[self.usable])
+        known = np.isfinite(sigma)
+        variance = np.square(np.where(known, sigma, np.float32(1)))
+        width = np.float32(prior.width_ppm_m**2)
+        probability = np.where(known, prior.belongs(mean, variance), np.float32(prior.share))
+        shrinking = np.where(known, width / (variance + width), np.float32(0))
+        shrunk = mean * shrinking
+        left = np.where(known, variance * shrinking, width)
+        spread = probability * (left + np.square(shrunk)) - np.square(probability * shrunk)
+        return Posterior(probability * shrunk, np.sqrt(np.maximum(spread, 0)), probability, prior, width_px)
 
 
 def apply(
@@ -164,6 +168,26 @@ def noise_aware_fields(
         FilterError: If there is nothing to learn from; the message says why.
     """
     return apply(estimate_background(radiance, bands, valid, settings), radiance, bands, valid)
+
+
+def layers(
+    radiance: Float32[np.ndarray, "band row col"],
+    bands: BandSet,
+    valid: Bool[np.ndarray, "row col"],
+    settings: NoiseAwareSettings | None = None,
+) -> dict[str, Float32[np.ndarray, "row col"]]:
+    """Every map of the filter in ppm m by name: enhancement, sigma, and mean and sigma of the posterior at 1.5 pixels.
+
+    Arguments as in `noise_aware_fields`.
+    """
+    found = noise_aware_fields(radiance, bands, valid, settings)
+    posterior = found.posterior()
+    return {
+        "enhancement": found.enhancement_ppm_m,
+        "sigma": found.sigma_ppm_m,
+        "posterior": posterior.mean_ppm_m,
+        "posterior_sigma": posterior.sigma_ppm_m,
+    }
 
 
 def score(

@@ -34,7 +34,7 @@ class NoiseAwareSettings:
     sample_pixels: int = 8192
     bins: int = 8
     levels: int = 12
-    passes: int = 2
+    passes: int = 3
     plume_significance: float = 2.5
     smoothing_px: float = 1.5
     neighbours: bool = True

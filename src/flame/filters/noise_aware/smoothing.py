@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Float, Float32
 from scipy.ndimage import correlate1d
 
-__all__ = ["gaussian_taps", "learn_prior", "smooth"]
+from flame.filters.errors import FilterError
+
+__all__ = ["Prior", "gaussian_taps", "honest_factor", "learn_prior", "smooth"]
 
 _REACH = 3.0
+_SAMPLE = 8192
+_ROUNDS = 30
+_LEAST_SHARE = 1e-4
 
 
 def gaussian_taps(sigma_px: float) -> Float32[np.ndarray, " tap"]:
@@ -50,12 +57,45 @@ def smooth(
     return mean, spread
 
 
-def learn_prior(mean: Float32[np.ndarray, " pixel"], sigma: Float32[np.ndarray, " pixel"]) -> float:
-    """Width of the enhancements in a tile by empirical Bayes, in the unit of the mean.
+def honest_factor(z: Float32[np.ndarray, " pixel"]) -> np.float32:
+    """By how much sigma must grow to be the robust spread of estimate / sigma; at least 1.
 
-    Ground without methane and plumes of a common width are a mixture of two normal distributions about zero, the first
-    as wide as the noise; expectation and maximisation find how many pixels belong to the second and how wide it is.
-    Noise is known, so only its own excess counts. In a tile without plumes the width comes out near the noise.
+    A smoothed map needs it: noise is independent from pixel to pixel, ground is not.
+    """
+    return np.float32(max(1.0, 1.4826 * float(np.median(np.abs(z - np.median(z)))))) if z.size else np.float32(1)
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What to expect of a pixel before looking: most have no methane, some have, of a common width.
+
+    Attributes:
+        width_ppm_m: Standard deviation of the enhancement of those that have some, normal about zero.
+        share: How many they are.
+    """
+
+    width_ppm_m: float
+    share: float
+
+    def __post_init__(self) -> None:
+        if not (self.width_ppm_m > 0 and 0 < self.share < 1):
+            raise FilterError(f"a prior needs a width above zero and a share between 0 and 1, got {self}")
+
+    def belongs(
+        self, mean: Float[np.ndarray, "*pixels"], variance: Float[np.ndarray, "*pixels"]
+    ) -> Float[np.ndarray, "*pixels"]:
+        """Probability that a pixel has methane, given an estimate and its variance; a negative one counts as zero."""
+        wide = variance + mean.dtype.type(self.width_ppm_m**2)
+        evidence = np.square(np.maximum(mean, 0)) * (1 / variance - 1 / wide)
+        odds = self.share / (1 - self.share) * np.sqrt(variance / wide) * np.exp(np.minimum(0.5 * evidence, 50))
+        return np.asarray(odds / (1 + odds), dtype=mean.dtype)
+
+
+def learn_prior(mean: Float32[np.ndarray, " pixel"], sigma: Float32[np.ndarray, " pixel"]) -> Prior:
+    """The prior under which a tile is likeliest, by expectation and maximisation (empirical Bayes).
+
+    Noise is known, so only what exceeds it counts. In a tile without plumes the share falls to its least, 1e-4, and the
+    width comes out near that of a few outliers.
 
     Args:
         mean: Smoothed estimates of usable pixels.
@@ -64,18 +104,17 @@ def learn_prior(mean: Float32[np.ndarray, " pixel"], sigma: Float32[np.ndarray, 
     known = np.isfinite(sigma) & (sigma > 0)
     m, s = mean[known].astype(np.float64), sigma[known].astype(np.float64)
     if m.size == 0:
-        return 1.0
-    step = max(1, m.size // 16_384)
-    square, variance = np.square(np.maximum(m[::step], 0.0)), np.square(s[::step])
+        return Prior(1.0, _LEAST_SHARE)
+    step = max(1, m.size // _SAMPLE)
+    m, variance = np.maximum(m[::step], 0.0), np.square(s[::step])
     least = float(np.median(variance))
-    width, share = 25.0 * least, 0.02
-    for _ in range(30):
+    prior = Prior(5.0 * least**0.5, 0.02)
+    for _ in range(_ROUNDS):
+        belongs = prior.belongs(m, variance)
+        width = prior.width_ppm_m**2
         wide = variance + width
-        ratio = np.sqrt(variance / wide) * np.exp(np.minimum(0.5 * square * (1 / variance - 1 / wide), 50.0))
-        belongs = share * ratio / (1 - share + share * ratio)
-        share = float(np.clip(belongs.mean(), 1e-4, 0.5))
-        pull = belongs * np.square(width / wide)
         # The expected square of the true enhancement of those that belong: shrunk estimate and what stays unknown.
-        width = float((pull @ square + belongs @ (width * variance / wide)) / belongs.sum())
-        width = max(width, least)
-    return float(np.sqrt(width))
+        square = belongs @ (np.square(m * width / wide) + width * variance / wide) / belongs.sum()
+        share = float(np.clip(belongs.mean(), _LEAST_SHARE, 0.5))
+        prior = Prior(float(np.sqrt(max(square, least))), share)
+    return prior
