@@ -24,11 +24,11 @@ class SettingsError(FlameError):
 @dataclass(frozen=True)
 class _Range:
     kind: type[int] | type[float]
-    least: float
-    most: float
+    least: int | float
+    most: int | float
 
 
-def number(kind: type[int] | type[float], least: float, most: float, default: Any = MISSING) -> Any:
+def number(kind: type[int] | type[float], least: int | float, most: int | float, default: Any = MISSING) -> Any:
     """A field of a settings class that holds one number from `least` to `most`; a whole one if `kind` is int."""
     return field(default=default, metadata={"range": _Range(kind, least, most)})
 
@@ -86,5 +86,8 @@ def from_entries(cls: type[Settings], entries: object) -> Settings:
                 value = from_entries(inner, value)  # type: ignore[arg-type]
             except SettingsError as mistake:
                 raise SettingsError(f"{name}: {mistake}") from None
+        wanted = entry.metadata.get("range")
+        if wanted is not None and wanted.kind is float and _fits(value, wanted):
+            value = float(value)
         given[name] = tuple(value) if isinstance(value, list) else value
     return cls(**given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -56,7 +57,7 @@ def _fields(manifest: Manifest) -> int:
 
 
 def _modes(spectral: np.ndarray) -> int:
-    return round(float(spectral.shape[1] / 2) ** 0.5)
+    return round(math.sqrt(spectral.shape[1] / 2))
 
 
 def _expected(arrays: Mapping[str, np.ndarray], manifest: Manifest) -> dict[str, Shape]:
