@@ -1,4 +1,4 @@
-"""Every instruction set of the compiled kernels that this processor has, and the width of the widest on any processor."""
+"""Every instruction set of the kernels that this processor has, and the width of the widest on any processor."""
 
 import ctypes
 import subprocess

@@ -16,7 +16,12 @@ def test_a_model_file_becomes_a_package(tmp_path):
     torch.manual_seed(0)
     bands = sensor("emit").bands.methane()
     settings = FlameSettings(
-        bands=len(bands), width=4, modes=3, conditioning="tile", score_space="whitened", prepare=PrepareSettings(rgb="tile")
+        bands=len(bands),
+        width=4,
+        modes=3,
+        conditioning="tile",
+        score_space="whitened",
+        prepare=PrepareSettings(rgb="tile"),
     )
     model = Flame(settings, unit_absorption(bands))
     save_model(tmp_path / "model.safetensors", settings, model.state_dict(), bands, {"seed": 0})

@@ -187,7 +187,10 @@ def test_a_constant_factor_on_radiance_does_not_change_plus(gain, space):
     radiance, rgb, valid = batch()
     radiance[:, :, :8] *= 0.01
     radiance[:, 5:9, 8:12] = 0.0
-    before, after = run(flame, radiance, rgb, valid), run(flame, np.float32(gain) * radiance, np.float32(gain) * rgb, valid)
+    before, after = (
+        run(flame, radiance, rgb, valid),
+        run(flame, np.float32(gain) * radiance, np.float32(gain) * rgb, valid),
+    )
     torch.testing.assert_close(before.logit, after.logit, rtol=1e-3, atol=1e-3)
 
 

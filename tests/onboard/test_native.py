@@ -8,7 +8,6 @@ import pytest
 import safetensors.numpy
 import torch
 import torch.nn.functional as F
-from kernel_sets import compile_sources, kernels, wide_kernels  # noqa: F401
 
 from flame.kernels import Image, block_sizes, limits, load_kernels, pack
 from flame.models import BatchPreparer, Flame, FlameSettings, RawTile, SpectralStatistics
@@ -22,6 +21,7 @@ from flame.physics import sensor, unit_absorption
 from flame.pipeline.export import MAX_DIFFERENCE, _package
 from flame.prepare import FIELDS, BackgroundSettings, PrepareSettings
 from flame.simulate import preset, simulate_tile, tile_generator
+from kernel_sets import compile_sources, kernels, wide_kernels  # noqa: F401
 from tiny_models import filter_model
 
 BANDS = sensor("aviris-ng").bands.methane()

@@ -1,12 +1,12 @@
 """The preparation: what each step is, and the compiled kernels as its equal on every instruction set."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_sets import kernels, wide_kernels  # noqa: F401
 from prepared_tiles import bands_of, random_tile, spoiled
 
 from flame.kernels import load_kernels
@@ -23,12 +23,12 @@ from flame.prepare import (
     inverse_root,
     tile_background,
 )
+from flame.prepare.checked import from_entries
 from flame.prepare.fill import fill_unusable
+from kernel_sets import kernels, wide_kernels  # noqa: F401
 
 EVERYTHING = ("whitened", "target", "unwhitening", "background_mean", "whitening", "pixel_fields", "rgb")
-SETTINGS = PrepareSettings(
-    background=BackgroundSettings(samples=300, passes=2), pixel_fields=tuple(FIELDS), rgb="tile"
-)
+SETTINGS = PrepareSettings(background=BackgroundSettings(samples=300, passes=2), pixel_fields=tuple(FIELDS), rgb="tile")
 
 needs_kernels = pytest.mark.skipif(load_kernels() is None, reason="built without a C compiler")
 
@@ -191,7 +191,8 @@ def test_twice_the_noise_is_twice_the_enhancement_of_a_standard_deviation():
     fields = {}
     for spread in (0.002, 0.004):
         radiance = np.exp(spread * rng.standard_normal((72, 64, 64), dtype=np.float32))
-        made = _prepared(EVERYTHING, radiance, np.ones((64, 64), bool), np.ones((3, 64, 64), np.float32))
+        ones, rgb = np.ones((64, 64), bool), np.ones((3, 64, 64), np.float32)
+        made = _prepared(EVERYTHING, radiance, ones, rgb, chosen=replace(SETTINGS, background=BackgroundSettings()))
         fields[spread] = dict(zip(FIELDS, made.inputs["pixel_fields"][0], strict=True))
     quiet, loud = (np.exp(fields[spread]["clutter"]).mean() for spread in (0.002, 0.004))
     assert loud / quiet == pytest.approx(2.0, rel=0.05)
@@ -210,9 +211,7 @@ def test_dark_bands_are_floored_by_the_tiles_own_level(gain, way):
     on_grid = (made.usable)[::8, ::8]
     level = np.sort(radiance[:, ::8, ::8].mean(axis=0)[on_grid])[(on_grid.sum() - 1) // 2]
     expected = np.log(np.maximum(radiance, 0.005 * level))
-    np.testing.assert_allclose(
-        made.inputs["log_radiance"][0][:, made.usable], expected[:, made.usable], atol=2e-5
-    )
+    np.testing.assert_allclose(made.inputs["log_radiance"][0][:, made.usable], expected[:, made.usable], atol=2e-5)
     dark = (made.quality & Quality.DARK) != 0
     assert 0 < dark.sum() < dark.size
 
@@ -258,12 +257,15 @@ def test_a_tile_can_be_prepared_into_memory_of_the_callers():
     [
         (lambda: PixelSettings(floor_share=float("nan")), "floor_share must be a number from"),
         (lambda: PixelSettings(saturation_radiance=1e308), "saturation_radiance"),
-        (lambda: PixelSettings(level_step=True), "level_step must be a whole number"),
-        (lambda: PixelSettings(fill_block=2.5), "fill_block must be a whole number"),
+        (lambda: from_entries(PixelSettings, {"level_step": True}), "level_step must be a whole number"),
+        (lambda: from_entries(PixelSettings, {"fill_block": 2.5}), "fill_block must be a whole number"),
         (lambda: BackgroundSettings(passes=0), "passes"),
         (lambda: PrepareSettings(pixel_fields=("noise", "noise")), "twice"),
         (lambda: PrepareSettings(pixel_fields=("wind",)), "no pixel field 'wind'; known are matched_filter"),
-        (lambda: PrepareSettings(rgb="odd"), "RGB normalisation 'odd'"),
+        (lambda: from_entries(PrepareSettings, {"rgb": "odd"}), "rgb: expected one of fixed, tile, none, got 'odd'"),
+        (lambda: from_entries(PrepareSettings, {"pixel_fields": [3]}), "pixel_fields: expected str, got 3"),
+        (lambda: from_entries(PrepareSettings, {"background": {"depth": 1}}), "background: unknown entries depth"),
+        (lambda: from_entries(PrepareSettings, [1]), "expected an object"),
         (lambda: TilePreparer(SETTINGS, ("whitened", "wind"), bands_of(9), (8, 8)), "must be among"),
         (lambda: TilePreparer(SETTINGS, ("whitened", "log_radiance"), bands_of(9), (8, 8)), "with one of"),
     ],

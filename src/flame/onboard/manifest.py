@@ -28,7 +28,7 @@ OUTPUTS = ("probability", "score")
 
 _CHECKSUM = "checksum"
 _MOST_BANDS = 4096
-_LARGEST_ABSORPTION = 1e6
+_LARGEST = 1e6
 
 
 class ModelError(FlameError):
@@ -89,7 +89,7 @@ class Manifest:
     opening: bool = True
     prepare: PrepareSettings = field(default_factory=PrepareSettings)
     row_block: int | None = None
-    network: NetworkFacts | None = field(default=None, metadata={"of": NetworkFacts})
+    network: NetworkFacts | None = None
     unit: str = RADIANCE_UNIT
     training: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
@@ -102,11 +102,6 @@ class Manifest:
             check_numbers(self)
         except SettingsError as mistake:
             raise ModelError(f"{self.name}: {mistake}") from None
-        texts = (self.name, self.sensor, self.sha256, self.unit)
-        if not all(isinstance(text, str) for text in texts) or not isinstance(self.opening, bool):
-            raise ModelError(f"{self.name}: name, sensor, sha256 and unit must be texts, opening true or false")
-        if not (isinstance(self.training, Mapping) and isinstance(self.metrics, Mapping)):
-            raise ModelError(f"{self.name}: training and metrics must be objects")
         if self.unit != RADIANCE_UNIT:
             raise ModelError(f"{self.name}: radiance unit '{self.unit}' is not '{RADIANCE_UNIT}'")
         self._check_bands()
@@ -116,10 +111,7 @@ class Manifest:
         """Refuses bands and spectra that are none."""
         for what in ("band_centres_nm", "band_fwhm_nm", "absorption"):
             values = getattr(self, what)
-            numbers = isinstance(values, tuple) and all(
-                isinstance(v, int | float) and not isinstance(v, bool) and abs(v) <= _LARGEST_ABSORPTION for v in values
-            )
-            if not numbers or not 0 < len(values) <= _MOST_BANDS:
+            if not 0 < len(values) <= _MOST_BANDS or not all(abs(value) <= _LARGEST for value in values):
                 raise ModelError(f"{self.name}: {what} must be a list of 1 to {_MOST_BANDS} finite numbers")
         if len(self.absorption) != len(self.band_centres_nm):
             raise ModelError(
@@ -137,10 +129,8 @@ class Manifest:
         for what, named in (("pixel_fields", bool(self.prepare.pixel_fields)), ("rgb", self.prepare.rgb != "none")):
             if what in self.inputs and not named:
                 raise ModelError(f"{self.name}: takes {what} but the manifest does not say how to prepare it")
-        block = self.row_block
-        whole = block is None or (isinstance(block, int) and not isinstance(block, bool) and block > 0)
-        if not whole or self.tile % self.block_rows:
-            raise ModelError(f"{self.name}: blocks of {block!r} rows do not fill a tile of {self.tile}")
+        if self.row_block is not None and (self.row_block < 1 or self.tile % self.row_block):
+            raise ModelError(f"{self.name}: blocks of {self.row_block} rows do not fill a tile of {self.tile}")
 
     @property
     def block_rows(self) -> int:

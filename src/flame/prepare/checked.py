@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from typing import Any, TypeVar
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from flame.errors import FlameError
 
@@ -47,13 +48,14 @@ def check_numbers(settings: Any) -> None:
     for entry in fields(settings):
         value, wanted = getattr(settings, entry.name), entry.metadata.get("range")
         if wanted is not None and not _fits(value, wanted):
-            kind = "a whole number" if wanted.kind is int else "a number"
-            raise SettingsError(f"{entry.name} must be {kind} from {wanted.least:g} to {wanted.most:g}, got {value!r}")
-        if entry.metadata.get("names"):
-            if not (isinstance(value, tuple) and all(isinstance(name, str) for name in value)):
-                raise SettingsError(f"{entry.name} must be a list of names, got {value!r}")
-            if len(set(value)) < len(value):
-                raise SettingsError(f"{entry.name} names something twice: {', '.join(value)}")
+            raise SettingsError(_out_of_range(entry.name, value, wanted))
+        if entry.metadata.get("names") and len(set(value)) < len(value):
+            raise SettingsError(f"{entry.name} names something twice: {', '.join(value)}")
+
+
+def _out_of_range(name: str, value: object, wanted: _Range) -> str:
+    kind = "a whole number" if wanted.kind is int else "a number"
+    return f"{name} must be {kind} from {wanted.least:g} to {wanted.most:g}, got {value!r:.80}"
 
 
 def _fits(value: object, wanted: _Range) -> bool:
@@ -73,21 +75,43 @@ def from_entries(cls: type[Settings], entries: object) -> Settings:
     known = {entry.name: entry for entry in fields(cls)}  # type: ignore[arg-type]
     if unknown := sorted(str(name) for name in entries.keys() - known.keys()):
         raise SettingsError(f"unknown entries {', '.join(unknown)}; was it written by a later flame?")
+    kinds = get_type_hints(cls)
     given: dict[str, Any] = {}
     for name, entry in known.items():
-        if name not in entries:
-            if entry.default is MISSING and entry.default_factory is MISSING:
-                raise SettingsError(f"the entry '{name}' is missing")
-            continue
-        value = entries[name]
-        inner: Any = entry.metadata.get("of", entry.default_factory)
-        if is_dataclass(inner) and not (value is None and entry.default is None):
+        if name in entries:
+            wanted = entry.metadata.get("range")
+            if wanted is not None and not _fits(entries[name], wanted):
+                raise SettingsError(_out_of_range(name, entries[name], wanted))
             try:
-                value = from_entries(inner, value)  # type: ignore[arg-type]
+                given[name] = _converted(entries[name], kinds[name])
             except SettingsError as mistake:
                 raise SettingsError(f"{name}: {mistake}") from None
-        wanted = entry.metadata.get("range")
-        if wanted is not None and wanted.kind is float and _fits(value, wanted):
-            value = float(value)
-        given[name] = tuple(value) if isinstance(value, list) else value
+        elif entry.default is MISSING and entry.default_factory is MISSING:
+            raise SettingsError(f"the entry '{name}' is missing")
     return cls(**given)
+
+
+def _converted(value: object, kind: Any) -> Any:
+    """A value of JSON as the type that a setting is declared with."""
+    of, inner = get_origin(kind), get_args(kind)
+    if of in (Union, UnionType):
+        chosen = [each for each in inner if (each is NoneType) == (value is None)]
+        return _converted(value, chosen[0] if chosen else inner[0])
+    if of is Literal:
+        fits: object = isinstance(value, str) and value in inner
+    elif of is tuple:
+        fits = isinstance(value, list | tuple)
+    elif kind is float:
+        fits = isinstance(value, int | float) and not isinstance(value, bool)
+    elif kind is int:
+        fits = isinstance(value, int) and not isinstance(value, bool)
+    elif is_dataclass(kind):
+        return from_entries(kind, value)  # type: ignore[arg-type]
+    else:
+        fits = isinstance(value, of or kind)
+    if not fits:
+        expected = f"one of {', '.join(inner)}" if of is Literal else str(getattr(kind, "__name__", kind))
+        raise SettingsError(f"expected {expected}, got {value!r:.80}")
+    if isinstance(value, list | tuple):
+        return tuple(_converted(each, inner[0]) for each in value)
+    return float(value) if kind is float and isinstance(value, int) else value

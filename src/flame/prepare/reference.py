@@ -30,7 +30,7 @@ class Steps(Protocol):
 
     def take_logarithm(
         self,
-        radiance: Float32[np.ndarray, "band row col"],
+        radiance: Float32[np.ndarray, "band seen_row seen_col"],
         first: int,
         floor: float,
         share: Float32[np.ndarray, " band"],
@@ -101,7 +101,7 @@ class NumpySteps:
 
     def take_logarithm(
         self,
-        radiance: Float32[np.ndarray, "band row col"],
+        radiance: Float32[np.ndarray, "band seen_row seen_col"],
         first: int,
         floor: float,
         share: Float32[np.ndarray, " band"],

@@ -82,8 +82,6 @@ class PrepareSettings:
         check_numbers(self)
         if unknown := [name for name in self.pixel_fields if name not in FIELDS]:
             raise SettingsError(f"no pixel field '{unknown[0]}'; known are {', '.join(FIELDS)}")
-        if self.rgb not in ("fixed", "tile", "none"):
-            raise SettingsError(f"RGB normalisation '{self.rgb}' is not known, expected 'fixed', 'tile' or 'none'")
         if self.fields.clutter_window > 2 * MOST_REACH + 1:
             raise SettingsError(
                 f"clutter_window must be at most {2 * MOST_REACH + 1} pixels, got {self.fields.clutter_window}"
