@@ -1,5 +1,6 @@
 """The native runtime: kernels and whole networks against torch, on every instruction set this processor has."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 
@@ -281,3 +282,16 @@ def test_weights_of_another_shape_never_reach_the_kernels(damage, message, expor
     broken = replace(package, weights=content, manifest=replace(package.manifest, network=facts))
     with pytest.raises(ModelError, match=f"cannot take its weights: .*{message}"):
         open_backend(broken, "native")
+
+
+@pytest.mark.parametrize("runtime", ["native", "onnxruntime"])
+def test_one_detector_serves_several_threads(runtime, exported, scene):
+    """Each thread gets the answer for its own scene, also while others use the same buffers."""
+    detector = Detector(exported("plus", 64), runtime, 2)
+    turned = [np.ascontiguousarray(np.rot90(a, 2, (-2, -1))) for a in (scene.radiance, scene.valid, scene.rgb)]
+    other = type(scene)(turned[0], BANDS, turned[1], turned[2])
+    expected = [detector.run(one).probability for one in (scene, other)]
+    assert not np.array_equal(*expected)
+    with ThreadPoolExecutor(4) as threads:
+        for found in threads.map(lambda n: (n % 2, detector.run((scene, other)[n % 2]).probability), range(12)):
+            np.testing.assert_array_equal(found[1], expected[found[0]])

@@ -125,9 +125,9 @@ def test_signed_manifests_that_cannot_be_right_are_refused_all_the_same(change):
 
 
 def test_a_model_is_read_and_hashed_once_until_its_files_change(tmp_path, monkeypatch):
+    path = write_package(filter_model(), tmp_path / "tiny.onnx")
     hashed = []
     monkeypatch.setattr(package_module, "sha256_of", lambda content: hashed.append(1) or sha256_of(content))
-    path = write_package(filter_model(), tmp_path / "tiny.onnx")
     assert load_model(path) is load_model(path)
     assert len(hashed) == 1
     path.write_bytes(path.read_bytes() + b"x")
