@@ -4,8 +4,8 @@
 
 At the paper's tile size (one 512 x 512 tile) and at that of the `cpu` recipe (eight of 128 x 128). Both contenders
 share weights, batch and loss, must agree in their gradients, and take turns within one run. A step begins with
-radiance: tiles are prepared within it, which a run does beside the step before. Memory is that of a step in a process of
-its own. `step_speedup` is that of the paper's tile size.
+radiance: tiles are prepared within it, which a run does beside the step before. Memory is that of a step in a process
+of its own. `step_speedup` is that of the paper's tile size.
 """
 
 from __future__ import annotations
