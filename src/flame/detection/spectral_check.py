@@ -177,7 +177,7 @@ class _Ground:
         self, rows: Int[np.ndarray, " n"], cols: Int[np.ndarray, " n"]
     ) -> tuple[Float[np.ndarray, " band"], int]:
         """Mean log-ratio of pixels to their partners, each quiet pixel other than themselves."""
-        distance, nearest = self._tree.query(self._features(rows, cols), k=2)
+        distance, nearest = (np.asarray(a) for a in self._tree.query(self._features(rows, cols), k=2))
         itself = (self._rows[nearest[:, 0]] == rows) & (self._cols[nearest[:, 0]] == cols)
         partner = np.where(itself, nearest[:, 1], nearest[:, 0])
         far = np.hypot(self._rows[partner] - rows, self._cols[partner] - cols) > self._settings.reach_px

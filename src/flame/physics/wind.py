@@ -65,5 +65,5 @@ class Wind:
             numbers = []
         if not 1 <= len(numbers) <= 3:
             raise WindError(f"'{text}' is no wind; write SPEED,DIRECTION[,SIGMA], for example 4.2,270 or 4.2,270,1.0")
-        speed_m_s, *rest = numbers
-        return cls(speed_m_s, *rest[:1], sigma_m_s=rest[1] if len(rest) > 1 else None)
+        padded = [*numbers, None, None]
+        return cls(numbers[0], padded[1], padded[2])
