@@ -53,6 +53,14 @@ class Wind:
         return usual_wind_sigma_m_s(self.speed_m_s) if self.sigma_m_s is None else self.sigma_m_s
 
     @classmethod
+    def of_components(
+        cls, east_m_s: float, north_m_s: float, sigma_m_s: float | None = None, source: str = "given"
+    ) -> Wind:
+        """A wind from its eastward and northward components."""
+        from_deg = math.degrees(math.atan2(-east_m_s, -north_m_s)) % 360.0
+        return cls(math.hypot(east_m_s, north_m_s), from_deg, sigma_m_s, source)
+
+    @classmethod
     def parse(cls, text: str) -> Wind:
         """A wind from `SPEED,DIRECTION[,SIGMA]`, or `SPEED` alone; m/s and degrees it blows from.
 
