@@ -1,9 +1,9 @@
 """Winds from the files people have: a table of stations or masts, GeoJSON points, or a weather model's grid.
 
 A table (CSV) or GeoJSON has, for each row or point, a place, a time and a wind, under the names of `tables.NAMES`. A
-grid is a netCDF-4 file of ERA5 (`u10`, `v10` on latitude and longitude) or a GRIB file (ERA5 or HRRR, by GDAL). The wind is
-interpolated to the plume's place and time; a grid's standard deviation is the spread of the 3 x 3 points around the
-place at the two times around it, as in EMIT's product.
+grid is a netCDF-4 file of ERA5 (`u10`, `v10` on latitude and longitude) or a GRIB file (ERA5 or HRRR, by GDAL). The
+wind is interpolated to the plume's place and time; a grid's standard deviation is the spread of the 3 x 3 points
+around the place at the two times around it, as in EMIT's product.
 """
 
 from __future__ import annotations

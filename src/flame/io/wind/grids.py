@@ -93,7 +93,7 @@ def _scaled(variable: Any, index: int) -> np.ndarray:
 
 
 def wind_of_grib(path: Path, when: datetime | None, longitude: float, latitude: float) -> Wind:
-    """The 10 m wind of a GRIB file at a place and time; a projected grid's components are taken as eastward, northward."""
+    """The 10 m wind of a GRIB file at a place and time; a projected grid's axes are taken for east and north."""
     import rasterio
     from rasterio.errors import RasterioError
     from rasterio.transform import rowcol
