@@ -13,17 +13,27 @@ from flame.errors import FlameError
 
 __all__ = ["app", "main"]
 
-COMMANDS = ("spectrum", "filter", "simulate", "train", "evaluate", "export", "bench", "detect", "demo", "profile")
-"""Each is a module of `flame.cli` with a function `run`; its docstring is the command's help."""
+COMMANDS = {
+    "detect": "Find methane",
+    "filter": "Find methane",
+    "spectrum": "Find methane",
+    "demo": "Find methane",
+    "simulate": "Make and measure models",
+    "train": "Make and measure models",
+    "evaluate": "Make and measure models",
+    "export": "Make and measure models",
+    "bench": "Make and measure models",
+    "profile": "Make and measure models",
+}
+"""Every command and its place in the help; each is a module of `flame.cli` with a function `run` or an `app`."""
 
 EXIT_MISTAKE = 1
 EXIT_PARTLY_FAILED = 3
 
 app = typer.Typer(
     name="flame",
-    help="Finds methane plumes in imaging-spectrometer data.",
     no_args_is_help=True,
-    add_completion=False,
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
 
@@ -40,11 +50,15 @@ def _options(
         None, "--version", callback=_print_version, is_eager=True, help="Print the version and stop."
     ),
 ) -> None:
-    """Finds methane plumes in imaging-spectrometer data."""
+    """Find methane plumes in imaging-spectrometer data. `flame COMMAND --help` explains a command."""
 
 
-for _name in COMMANDS:
-    app.command(_name)(import_module(f"flame.cli.{_name}").run)
+for _name, _panel in COMMANDS.items():
+    _module = import_module(f"flame.cli.{_name}")
+    if hasattr(_module, "app"):
+        app.add_typer(_module.app, name=_name, rich_help_panel=_panel)
+    else:
+        app.command(_name, rich_help_panel=_panel)(_module.run)
 
 
 def main() -> None:

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
+
 from flame.files import write_whole
 from flame.onboard.manifest import Manifest, ModelError
-from flame.physics import BandMismatchError, BandSet
+from flame.physics import METHANE_WINDOW_NM, BandMismatchError, BandSet
 
 __all__ = [
+    "DEFAULT_FAMILY",
     "DEFAULT_MODEL",
     "ModelPackage",
     "choose_model",
@@ -52,7 +55,7 @@ class ModelPackage:
         network = self.manifest.network
         if (network is None) != (self.weights is None):
             raise ModelError(
-                f"{self.source}: native weights must come with their checksum in the manifest, and only so"
+                f"{self.source}: native weights and their checksum in the manifest must be both present or both absent"
             )
         if network is not None and self.weights is not None:
             _verify(self.weights, network.sha256, f"native weights of {self.source}")
@@ -125,11 +128,16 @@ def _path_of(which: str | Path | None) -> Path:
     return packaged[members[0]] if members and not Path(which).exists() else Path(which)
 
 
-def choose_model(which: str | Path | None, bands: BandSet) -> ModelPackage:
+def choose_model(which: str | Path | None, bands: BandSet, where: str = "the scene") -> ModelPackage:
     """The model to use for a scene: of a packaged family ("flame-plus", or None), the one made for its bands.
 
+    Args:
+        which: As in `load_model`.
+        bands: Bands of the scene.
+        where: The scene's file, for the message.
+
     Raises:
-        BandMismatchError: If no model of the family fits; the message has both band lists.
+        BandMismatchError: If no model of the family fits; the message has both band lists and says what to do.
         ModelError: As in `load_model`.
     """
     members = _family(which)
@@ -139,7 +147,34 @@ def choose_model(which: str | Path | None, bands: BandSet) -> ModelPackage:
     for model in models:
         if fitting_bands(bands, model.manifest.bands) is not None:
             return model
-    raise BandMismatchError(models[0].manifest.bands, bands)
+    nearest = min(models, key=lambda model: _missing_share(bands, model.manifest.bands))
+    raise band_mismatch(nearest.manifest.bands, bands, where)
+
+
+def band_mismatch(expected: BandSet, got: BandSet, where: str) -> BandMismatchError:
+    """The error for a scene that a model cannot take; it lists the packaged models and what else can be done."""
+    shown = got.methane() if got.within(*METHANE_WINDOW_NM).any() else got
+    lines = []
+    for name in packaged_models():
+        need = load_model(name).manifest.bands
+        missing = round(_missing_share(got, need) * len(need))
+        told = f"{missing} of its bands are missing here" if missing else "it fits"
+        lines.append(f"\n  {name}: {len(need)} bands {need.centres_nm[0]:.0f}-{need.centres_nm[-1]:.0f} nm; {told}")
+    return BandMismatchError(
+        expected,
+        shown,
+        where,
+        f"Packaged models:{''.join(lines)}\n"
+        f"A classical filter takes any bands: flame filter mag1c {where} --out enhancement.tif\n"
+        "A model for these bands can be made with flame simulate, flame train and flame export.",
+    )
+
+
+def _missing_share(have: BandSet, need: BandSet, tolerance_nm: float = 1.0) -> float:
+    """Share of the needed bands that no band of `have` equals in centre and width."""
+    near = [have.nearest(centre) for centre in need.centres_nm]
+    apart_nm = np.maximum(np.abs(have.centres_nm[near] - need.centres_nm), np.abs(have.fwhm_nm[near] - need.fwhm_nm))
+    return float((apart_nm > tolerance_nm).mean())
 
 
 def fitting_bands(have: BandSet, need: BandSet, tolerance_nm: float = 1.0) -> list[int] | None:
