@@ -32,9 +32,12 @@ def open_scene(path: Path | str) -> Scene:
 
     Examples:
         >>> import flame
-        >>> scene = flame.open_scene("scene.npz")
-        >>> scene.shape, len(scene.bands)
-        ((128, 128), 72)
+        >>> import numpy as np
+        >>> wavelength_nm = np.arange(2100.0, 2500.0, 5.0)
+        >>> np.savez("chip.npz", radiance=np.ones((80, 32, 32)), wavelength_nm=wavelength_nm)
+        >>> scene = flame.open_scene("chip.npz")
+        >>> scene.shape
+        (32, 32)
     """
     from flame.io import read_scene
 
@@ -68,10 +71,11 @@ def detect(
 
     Examples:
         >>> import flame
-        >>> detection = flame.detect("scene.npz")
-        >>> for plume in detection.plumes:
-        ...     print(f"{plume.area_px} pixels, {plume.peak_ppm_m:.0f} ppm m at most")
-        97 pixels, ... ppm m at most
+        >>> tile = flame.simulate_tile(seed=3, preset="narrow").tile
+        >>> detection = flame.detect(tile.scene)
+        >>> detection.mask.shape
+        (128, 128)
+        >>> largest = max(detection.plumes, key=lambda plume: plume.area_px)
     """
     from flame.onboard import Detector, choose_model
 
@@ -96,9 +100,10 @@ def filter(name: str, source: Scene | Path | str, settings: object = None) -> Fl
 
     Examples:
         >>> import flame
-        >>> enhancement_ppm_m = flame.filter("mag1c", "scene.npz")
+        >>> tile = flame.simulate_tile(seed=3, size=64).tile
+        >>> enhancement_ppm_m = flame.filter("mag1c", tile.scene)
         >>> enhancement_ppm_m.shape
-        (128, 128)
+        (64, 64)
     """
     from flame.filters import filter_named
 

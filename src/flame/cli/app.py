@@ -7,6 +7,7 @@ from importlib import import_module
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from flame import __version__
 from flame.errors import FlameError
@@ -66,5 +67,5 @@ def main() -> None:
     try:
         app()
     except (FlameError, OSError) as mistake:
-        Console(stderr=True).print(f"[bold red]error:[/] {mistake}", highlight=False, markup=True)
+        Console(stderr=True).print(Text.assemble(("error:", "bold red"), f" {mistake}"), soft_wrap=True)
         sys.exit(EXIT_MISTAKE)

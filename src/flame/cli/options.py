@@ -41,12 +41,12 @@ __all__ = [
 
 def output_folder(text: str, *names: str) -> Any:
     """A folder to write into, checked before the work; it is made when the first file is written."""
-    return typer.Option(*names, metavar="FOLDER", help=text, callback=_folder, file_okay=False)
+    return typer.Option(*names, metavar="FOLDER", help=text, callback=_folder)
 
 
 def output_file(text: str, *names: str) -> Any:
     """A file to write, checked before the work."""
-    return typer.Option(*names, metavar="FILE", help=text, callback=_file, dir_okay=False)
+    return typer.Option(*names, metavar="FILE", help=text, callback=_file)
 
 
 def input_path(text: str, *names: str, metavar: str = "FILE") -> Any:

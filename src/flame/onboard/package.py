@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
@@ -147,34 +148,32 @@ def choose_model(which: str | Path | None, bands: BandSet, where: str = "the sce
     for model in models:
         if fitting_bands(bands, model.manifest.bands) is not None:
             return model
-    nearest = min(models, key=lambda model: _missing_share(bands, model.manifest.bands))
-    raise band_mismatch(nearest.manifest.bands, bands, where)
+    raise band_mismatch(min((m.manifest.bands for m in models), key=partial(_apart_nm, bands)), bands, where)
 
 
 def band_mismatch(expected: BandSet, got: BandSet, where: str) -> BandMismatchError:
-    """The error for a scene that a model cannot take; it lists the packaged models and what else can be done."""
-    shown = got.methane() if got.within(*METHANE_WINDOW_NM).any() else got
-    lines = []
-    for name in packaged_models():
-        need = load_model(name).manifest.bands
-        missing = round(_missing_share(got, need) * len(need))
-        told = f"{missing} of its bands are missing here" if missing else "it fits"
-        lines.append(f"\n  {name}: {len(need)} bands {need.centres_nm[0]:.0f}-{need.centres_nm[-1]:.0f} nm; {told}")
+    """The error for a scene that a model cannot take: it lists the packaged models and says what else can be done."""
+    packaged = {name: load_model(name).manifest.bands for name in packaged_models()}
+    lines = [
+        f"\n  {name}: {len(need)} bands {need.centres_nm[0]:.0f}-{need.centres_nm[-1]:.0f} nm, "
+        f"on average {_apart_nm(got, need):.1f} nm from these"
+        for name, need in sorted(packaged.items(), key=lambda entry: _apart_nm(got, entry[1]))
+    ]
     return BandMismatchError(
         expected,
-        shown,
+        got.methane() if got.within(*METHANE_WINDOW_NM).any() else got,
         where,
-        f"Packaged models:{''.join(lines)}\n"
+        f"Packaged models, the nearest first:{''.join(lines)}\n"
         f"A classical filter takes any bands: flame filter mag1c {where} --out enhancement.tif\n"
         "A model for these bands can be made with flame simulate, flame train and flame export.",
     )
 
 
-def _missing_share(have: BandSet, need: BandSet, tolerance_nm: float = 1.0) -> float:
-    """Share of the needed bands that no band of `have` equals in centre and width."""
+def _apart_nm(have: BandSet, need: BandSet) -> float:
+    """How far the needed bands are from those there are, in centre or width, on average."""
     near = [have.nearest(centre) for centre in need.centres_nm]
-    apart_nm = np.maximum(np.abs(have.centres_nm[near] - need.centres_nm), np.abs(have.fwhm_nm[near] - need.fwhm_nm))
-    return float((apart_nm > tolerance_nm).mean())
+    centres_nm = np.abs(have.centres_nm[near] - need.centres_nm)
+    return float(np.maximum(centres_nm, np.abs(have.fwhm_nm[near] - need.fwhm_nm)).mean())
 
 
 def fitting_bands(have: BandSet, need: BandSet, tolerance_nm: float = 1.0) -> list[int] | None:

@@ -175,7 +175,7 @@ class TilePreparer:
         return np.asarray(bad.view(np.uint8) * np.uint8(Quality.NOT_FINITE))
 
     def _inputs(
-        self, usable: Bool[np.ndarray, "row col"], rgb: Float32[np.ndarray, "3 row col"] | None
+        self, usable: Bool[np.ndarray, "tile tile"], rgb: Float32[np.ndarray, "3 row col"] | None
     ) -> dict[str, Float32[np.ndarray, ...]]:
         facts = self._manifest
         inputs: dict[str, np.ndarray] = {"log_radiance": self._spectra, "whitened": self._spectra}
