@@ -1,7 +1,8 @@
 """README and docs: every example runs as it stands, links lead somewhere, every page is in the menu.
 
-A fenced block marked `python` or `console` is run, page by page, in an empty folder, in the order of the page. A `text` block right
-after a `python` block is what it prints, and lines below a `$ command` what that prints; `...` stands for anything.
+A fenced block marked `python` or `console` is run, page by page, in an empty folder, in the order of the page. A `text`
+block right after a `python` block is what it prints, and lines below a `$ command` what that prints; `...` stands for
+anything.
 """
 
 import contextlib
@@ -27,7 +28,7 @@ LANGUAGES = {"python", "console", "text"}
 RUN_ELSEWHERE = {
     "pip": "tests/test_base_install.py installs",
     "make": "`make test` runs this very test, `make demo` is `flame demo`",
-    "flame --install-completion": "changes the start files of the user's shell; tests/cli/test_early_checks.py completes",
+    "flame --install-completion": "changes the user's shell; tests/cli/test_early_checks.py completes",
 }
 INLINE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 
@@ -155,7 +156,9 @@ def test_every_command_is_named(page):
 
 def test_the_site_builds_strictly(tmp_path):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    )
     assert done.returncode == 0, shlex.join(map(str, command)) + "\n" + done.stdout + done.stderr
     page = (tmp_path / "site" / "api" / "index.html").read_text()
     for name in flame.__all__:

@@ -101,7 +101,7 @@ def detect_files(
 
     Args:
         inputs: Scene files or folders.
-        out: Folder for the products, one folder an input, and report.html.
+        out: Folder for the products, one folder per input, and report.html.
         detectors: Which model and engine.
         done: Called after each input.
     """
