@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from flame.cli.options import Runtime, Threads, completing, input_path, output_folder, packaged_names, require_torch
+from flame.cli.options import (
+    Runtime,
+    Threads,
+    completing,
+    input_path,
+    names_package,
+    output_folder,
+    packaged_names,
+    require_torch,
+)
 
 if TYPE_CHECKING:
     from flame.detection import Metrics
@@ -58,7 +67,7 @@ def run(
 
     console = Console()
     about: dict[str, object] = {"data": data.name, "split": split}
-    if model in packaged_names() or Path(model).suffix == ".onnx":
+    if names_package(model) or Path(model).suffix == ".onnx":
         metrics, facts, failed = _packaged(model, data, split, threshold, runtime, threads, console)
     else:
         metrics, facts, failed = _trained(Path(model), data, split, threshold, workers, threads, console), {}, 0

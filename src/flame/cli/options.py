@@ -30,6 +30,7 @@ __all__ = [
     "Workers",
     "completing",
     "input_path",
+    "names_package",
     "output_file",
     "output_folder",
     "packaged_names",
@@ -196,9 +197,14 @@ def require_torch(command: str) -> None:
         raise FlameError(f"`{command}` needs PyTorch: pip install 'flame-methane[train]'")
 
 
+def names_package(which: Path | str) -> bool:
+    """Whether this is the name of a packaged model, and not of a file or folder here."""
+    return str(which) in packaged_names() and not Path(which).exists()
+
+
 def trained_model(which: Path) -> Path:
     """A trained run or its model.safetensors; a packaged name is refused with the reason."""
-    if not which.exists() and str(which) in packaged_names():
+    if names_package(which):
         raise FlameError(
             f"{which} is a packaged model, made for running, not for training on; "
             "give the run folder of `flame train` or its model.safetensors"
