@@ -3,6 +3,7 @@
 import doctest
 import inspect
 import json
+import os
 import re
 import subprocess
 import sys
@@ -94,3 +95,13 @@ def test_simulated_tiles_are_those_of_a_data_set():
     mine, theirs = flame.simulate_tile(5, index=2, size=32, sensor="emit"), plan.draw(2)
     assert mine.tile.name == theirs.tile.name
     np.testing.assert_array_equal(mine.tile.scene.radiance, theirs.tile.scene.radiance)
+
+
+def test_a_type_checker_sees_types_and_misspelt_names(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("import flame\nreveal_type(flame.detect('x'))\nflame.detekt\n")
+    command = [sys.executable, "-m", "mypy", program]
+    environment = {**os.environ, "MYPYPATH": str(Path(flame.__file__).parents[1])}
+    told = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment).stdout
+    assert 'Revealed type is "flame.onboard.detector.Detection"' in told
+    assert 'Module has no attribute "detekt"' in told

@@ -50,12 +50,14 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
-    """Loads a name of `__all__` when it is first asked for (PEP 562)."""
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'flame' has no attribute '{name}'")
-    value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
-    return value
+if not TYPE_CHECKING:  # a type checker that sees this would let every misspelt name pass
+
+    def __getattr__(name: str) -> Any:
+        """Loads a name of `__all__` when it is first asked for (PEP 562)."""
+        if name not in _HOME_OF:
+            raise AttributeError(f"module 'flame' has no attribute '{name}'")
+        value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+        return value
 
 
 def __dir__() -> list[str]:
