@@ -14,19 +14,13 @@ from flame.errors import FlameError
 
 __all__ = ["app", "main"]
 
-COMMANDS = {
-    "detect": "Find methane",
-    "filter": "Find methane",
-    "spectrum": "Find methane",
-    "demo": "Find methane",
-    "simulate": "Make and measure models",
-    "train": "Make and measure models",
-    "evaluate": "Make and measure models",
-    "export": "Make and measure models",
-    "bench": "Make and measure models",
-    "profile": "Make and measure models",
+PANELS = {
+    "Find methane": ("detect", "filter", "spectrum", "demo"),
+    "Make and measure models": ("simulate", "train", "evaluate", "export", "bench", "profile"),
 }
-"""Every command and its place in the help; each is a module of `flame.cli` with a function `run` or an `app`."""
+"""Every command, under its heading in the help; each is a module of `flame.cli` with a function `run` or an `app`."""
+
+COMMANDS = tuple(name for names in PANELS.values() for name in names)
 
 EXIT_MISTAKE = 1
 EXIT_PARTLY_FAILED = 3
@@ -54,7 +48,7 @@ def _options(
     """Find methane plumes in imaging-spectrometer data. `flame COMMAND --help` explains a command."""
 
 
-for _name, _panel in COMMANDS.items():
+for _panel, _name in ((panel, name) for panel, names in PANELS.items() for name in names):
     _module = import_module(f"flame.cli.{_name}")
     if hasattr(_module, "app"):
         app.add_typer(_module.app, name=_name, rich_help_panel=_panel)

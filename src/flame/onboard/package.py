@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -27,6 +28,8 @@ __all__ = [
 
 WEIGHTS = ".safetensors"
 """Ending of the file with the native weights."""
+
+_UNNAMED = "the scene"
 
 DEFAULT_FAMILY = "flame-plus"
 """Where no model is named, the one of this family that fits a scene's bands."""
@@ -129,7 +132,7 @@ def _path_of(which: str | Path | None) -> Path:
     return packaged[members[0]] if members and not Path(which).exists() else Path(which)
 
 
-def choose_model(which: str | Path | None, bands: BandSet, where: str = "the scene") -> ModelPackage:
+def choose_model(which: str | Path | None, bands: BandSet, where: str = _UNNAMED) -> ModelPackage:
     """The model to use for a scene: of a packaged family ("flame-plus", or None), the one made for its bands.
 
     Args:
@@ -153,6 +156,7 @@ def choose_model(which: str | Path | None, bands: BandSet, where: str = "the sce
 
 def band_mismatch(expected: BandSet, got: BandSet, where: str) -> BandMismatchError:
     """The error for a scene that a model cannot take: it lists the packaged models and says what else can be done."""
+    scene_file = "INPUT" if where == _UNNAMED else shlex.quote(where)
     packaged = {name: load_model(name).manifest.bands for name in packaged_models()}
     lines = [
         f"\n  {name}: {len(need)} bands {need.centres_nm[0]:.0f}-{need.centres_nm[-1]:.0f} nm, "
@@ -164,7 +168,7 @@ def band_mismatch(expected: BandSet, got: BandSet, where: str) -> BandMismatchEr
         got.methane() if got.within(*METHANE_WINDOW_NM).any() else got,
         where,
         f"Packaged models, the nearest first:{''.join(lines)}\n"
-        f"A classical filter takes any bands: flame filter mag1c {where} --out enhancement.tif\n"
+        f"A classical filter takes any bands: flame filter mag1c {scene_file} --out enhancement.tif\n"
         "A model for these bands can be made with flame simulate, flame train and flame export.",
     )
 
