@@ -48,8 +48,9 @@ def test_overrides_reach_every_level():
     [
         ("model.scroe=none", "no setting 'model.scroe'"),
         ("epochs", "name=value"),
-        ("epochs=many", "not of that kind"),
-        ("epochs.more=1", "no settings inside"),
+        ("epochs=many", "of type int; .many. is of type str"),
+        ("epochs.more=1", "epochs is a single setting; write epochs=1"),
+        ("batch=4", "'batch' is a group of settings; change one of batch.size, .*: batch.size=4"),
     ],
 )
 def test_overrides_that_do_not_fit_are_refused(change, message):
