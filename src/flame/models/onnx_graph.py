@@ -1,0 +1,36 @@
+"""A torch module traced to an ONNX graph."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from torch import Tensor, nn
+from torch.jit import TracerWarning  # type: ignore[attr-defined]
+
+__all__ = ["OPSET", "traced"]
+
+OPSET = 17
+"""Accepted by onnxruntime from 1.13, OpenVINO from 2022.3 and TensorRT from 8.5."""
+
+
+def traced(network: nn.Module, example: tuple[Tensor, ...], inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
+    """The graph of a network in evaluation mode, for the sizes of the example."""
+    with warnings.catch_warnings(), TemporaryDirectory() as folder:
+        # Sizes become constants on purpose, and the tracing exporter is meant: the other one needs another package.
+        warnings.simplefilter("ignore", TracerWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.filterwarnings("ignore", "Constant folding")
+        torch.onnx.export(
+            network,
+            example,
+            Path(folder) / "model.onnx",
+            input_names=list(inputs),
+            output_names=list(outputs),
+            opset_version=OPSET,
+            dynamo=False,
+        )
+        return (Path(folder) / "model.onnx").read_bytes()

@@ -1,0 +1,210 @@
+"""What every network must pass, a baseline as well as FLAME on any backbone: sizes, gradients, counts, files, graphs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from tiles import BANDS, SPECTRUM, toy_tile
+from torch import nn
+
+from flame.models import Flame, FlameSettings
+from flame.models.backbones import BACKBONES
+from flame.models.export import to_onnx
+from flame.models.inputs import INPUT_FIELDS
+from flame.models.network_files import load_network, network_to_onnx, save_network
+from flame.models.networks import NETWORKS, NetworkSettings, make_network
+from flame.models.weights import load_model, save_model
+
+FLAME_PUBLISHED = {"ufno": 0.78, "fno": 0.79, "f-fno": 2.39, "tucker-fno": 2.16, "uno": 2.54, "wno": 0.77}
+"""tab:ablation2, millions of parameters of the whole model."""
+
+COMPLEX = ("flame/fno", "flame/tucker-fno")
+"""Networks with complex weights, which ONNX does not have."""
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Inputs of any network for a batch of tiles."""
+
+    named: dict[str, torch.Tensor]
+    valid: torch.Tensor
+
+    def tile(self, number: int) -> "Fields":
+        one = slice(number, number + 1)
+        return Fields({name: field[one] for name, field in self.named.items()}, self.valid[one])
+
+
+def some_fields(rows: int, cols: int, seed: int = 0) -> Fields:
+    """Two toy tiles, one with a plume, with every field a network may ask for."""
+    rng = np.random.default_rng(seed)
+    tiles = [toy_tile(rng, max(rows, cols), plume) for plume in (True, False)]
+    radiance, rgb, teacher = (
+        torch.tensor(np.stack([getattr(tile, name) for tile in tiles]))[..., :rows, :cols].contiguous()
+        for name in ("radiance", "rgb", "teacher")
+    )
+    log = radiance.log()
+    centred = log - log.mean((2, 3), keepdim=True)
+    named = {
+        "radiance": radiance,
+        "log_radiance": log,
+        "whitened": centred / centred.std((2, 3), keepdim=True),
+        "rgb": 10 * rgb,
+        "rgb_log_ratio": rgb.log() - rgb.log().mean((2, 3), keepdim=True),
+        "filter_ppm_m": teacher[:, None],
+        "filter_sigma": teacher[:, None] / 500.0,
+    }
+    assert set(named) == set(INPUT_FIELDS)
+    return Fields(named, torch.ones(2, rows, cols, dtype=torch.bool))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One network: how it is made and asked, and what the paper says of its size."""
+
+    make: Callable[[], nn.Module]
+    published: float | None
+
+    def logit(self, network: nn.Module, fields: Fields) -> torch.Tensor:
+        if isinstance(network, Flame):
+            return network(fields.named["radiance"], fields.named["rgb"], fields.valid).logit
+        return network(**{name: fields.named[name] for name in network.inputs})
+
+
+def _baseline(name: str, inputs: tuple[str, ...] = ()) -> Callable[[], nn.Module]:
+    return lambda: make_network(NetworkSettings(name, len(BANDS), inputs))
+
+
+def _flame(backbone: str) -> Callable[[], nn.Module]:
+    return lambda: Flame(FlameSettings(backbone=backbone), SPECTRUM)
+
+
+CASES: dict[str, Case] = {
+    **{name: Case(_baseline(name), entry.published_parameters) for name, entry in NETWORKS.items()},
+    **{f"flame/{name}": Case(_flame(name), FLAME_PUBLISHED.get(name)) for name in BACKBONES},
+}
+PUBLISHED = [name for name, case in CASES.items() if case.published is not None]
+
+
+def parameters(network: nn.Module) -> int:
+    """Real numbers that are learned; a complex one is two."""
+    return sum(p.numel() * (2 if p.is_complex() else 1) for p in network.parameters())
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    torch.manual_seed(3)
+    return CASES[request.param]
+
+
+@pytest.mark.parametrize("size", [(32, 32), (41, 27)])
+def test_gives_a_finite_logit_for_each_pixel_of_any_size(case, size):
+    network = case.make().eval()
+    with torch.no_grad():
+        logit = case.logit(network, some_fields(*size))
+    assert logit.shape == (2, *size)
+    assert logit.isfinite().all()
+    assert logit.std() > 0
+
+
+def test_a_tile_is_judged_alike_alone_and_in_a_batch(case):
+    network = case.make().eval()
+    fields = some_fields(32, 40)
+    with torch.no_grad():
+        together = case.logit(network, fields)
+        alone = torch.cat([case.logit(network, fields.tile(number)) for number in range(2)])
+    torch.testing.assert_close(together, alone, rtol=1e-3, atol=1e-3 * float(together.abs().max()))
+
+
+def test_every_parameter_is_taught(case):
+    network = case.make().train()
+    for seed in range(3):  # a drawn sample may drop a branch, or leave all units of a small ReLU layer silent
+        logit = case.logit(network, some_fields(32, 32, seed))
+        weight = torch.randn(logit.shape, generator=torch.Generator().manual_seed(seed))
+        (logit * weight).mean().backward()
+    untaught = [
+        name
+        for name, parameter in network.named_parameters()
+        if parameter.grad is None or not parameter.grad.isfinite().all() or not parameter.grad.any()
+    ]
+    assert untaught == []
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_has_the_published_number_of_parameters(name):
+    published = 1e6 * CASES[name].published
+    assert parameters(CASES[name].make()) == pytest.approx(published, rel=0.015)
+
+
+@pytest.mark.parametrize("name", [name for name, entry in NETWORKS.items() if "radiance" in entry.inputs])
+def test_end_to_end_counts_are_those_of_the_swir_bands_alone_to_the_last_digit(name):
+    network = _baseline(name, ("radiance",))()
+    assert round(parameters(network) / 1e6, 2) == NETWORKS[name].published_parameters
+
+
+@pytest.mark.parametrize("name", FLAME_PUBLISHED)
+def test_backbone_counts_are_the_published_ones_to_the_last_digit(name):
+    assert round(parameters(_flame(name)()) / 1e6, 2) == FLAME_PUBLISHED[name]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_comes_back_from_its_file_as_it_was(name, tmp_path):
+    torch.manual_seed(4)
+    network, fields = CASES[name].make().eval(), some_fields(32, 32)
+    path = tmp_path / "model.safetensors"
+    if isinstance(network, Flame):
+        save_model(path, network.settings, network.state_dict(), BANDS, {"seed": 4})
+        stored = load_model(path)
+        again = stored.model
+    else:
+        save_network(path, network, NetworkSettings(name, len(BANDS)), BANDS, {"seed": 4})
+        stored = load_network(path)
+        again = stored.network
+    assert stored.provenance == {"seed": 4}
+    assert stored.bands.matches(BANDS)
+    with torch.no_grad():
+        assert torch.equal(CASES[name].logit(again, fields), CASES[name].logit(network, fields))
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in COMPLEX])
+def test_its_graph_gives_the_same_in_onnxruntime(name):
+    torch.manual_seed(5)
+    network, fields = CASES[name].make().eval(), some_fields(40, 40).tile(0)
+    with torch.no_grad():
+        if isinstance(network, Flame):
+            content, deployed = to_onnx(network, 40)
+            inputs = [torch.randn_like(example) for example in deployed.example()]
+            expected, given = deployed(*inputs)[0], dict(zip(deployed.inputs, inputs, strict=True))
+        else:
+            content = network_to_onnx(network, network.inputs, len(BANDS), 40)
+            given = {field: fields.named[field] for field in network.inputs}
+            expected = torch.sigmoid(CASES[name].logit(network, fields))
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    (found, *_) = session.run(None, {field: tensor.numpy() for field, tensor in given.items()})
+    np.testing.assert_allclose(found, expected.numpy(), atol=2e-4)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_learns_to_tell_a_plume_apart_with_flames_conditioning(name):
+    torch.manual_seed(6)
+    inputs = NETWORKS[name].conditioned
+    network = _baseline(name, inputs)().train()
+    assert network.inputs == inputs
+    assert case_loss_falls(network, some_fields(32, 32))
+
+
+def case_loss_falls(network: nn.Module, fields: Fields) -> bool:
+    """Whether a few steps on one batch lower the cross-entropy of a mask drawn from the fields."""
+    truth = (fields.named["filter_ppm_m"][:, 0] > 1000.0).float()
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3)
+    losses = []
+    for _ in range(8):
+        logit = network(**{name: fields.named[name] for name in network.inputs})
+        loss = nn.functional.binary_cross_entropy_with_logits(logit, truth)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return losses[-1] < 0.9 * losses[0]
