@@ -16,6 +16,7 @@ from flame.models.export import to_onnx
 from flame.models.inputs import INPUT_FIELDS
 from flame.models.network_files import load_network, network_to_onnx, save_network
 from flame.models.networks import NETWORKS, NetworkSettings, make_network
+from flame.models.onnx_graph import GraphError
 from flame.models.weights import load_model, save_model
 
 FLAME_PUBLISHED = {"ufno": 0.78, "fno": 0.79, "f-fno": 2.39, "tucker-fno": 2.16, "uno": 2.54, "wno": 0.77}
@@ -100,28 +101,21 @@ def case(request):
 
 
 @pytest.mark.parametrize("size", [(32, 32), (41, 27)])
-def test_gives_a_finite_logit_for_each_pixel_of_any_size(case, size):
-    network = case.make().eval()
+def test_takes_any_size_and_judges_a_tile_alike_alone_and_in_a_batch(case, size):
+    network, fields = case.make().eval(), some_fields(*size)
     with torch.no_grad():
-        logit = case.logit(network, some_fields(*size))
+        logit = case.logit(network, fields)
+        alone = torch.cat([case.logit(network, fields.tile(number)) for number in range(2)])
     assert logit.shape == (2, *size)
     assert logit.isfinite().all()
     assert logit.std() > 0
-
-
-def test_a_tile_is_judged_alike_alone_and_in_a_batch(case):
-    network = case.make().eval()
-    fields = some_fields(32, 40)
-    with torch.no_grad():
-        together = case.logit(network, fields)
-        alone = torch.cat([case.logit(network, fields.tile(number)) for number in range(2)])
-    torch.testing.assert_close(together, alone, rtol=1e-3, atol=1e-3 * float(together.abs().max()))
+    torch.testing.assert_close(logit, alone, rtol=1e-3, atol=1e-3 * float(logit.abs().max()))
 
 
 def test_every_parameter_is_taught(case):
     network = case.make().train()
     for seed in range(3):  # a drawn sample may drop a branch, or leave all units of a small ReLU layer silent
-        logit = case.logit(network, some_fields(32, 32, seed))
+        logit = case.logit(network, some_fields(64, 64, seed))  # of smaller tiles the deepest layers see two pixels
         weight = torch.randn(logit.shape, generator=torch.Generator().manual_seed(seed))
         (logit * weight).mean().backward()
     untaught = [
@@ -186,25 +180,17 @@ def test_its_graph_gives_the_same_in_onnxruntime(name):
     np.testing.assert_allclose(found, expected.numpy(), atol=2e-4)
 
 
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_weights_are_refused_by_the_exporter_in_one_line(name):
+    with pytest.raises(GraphError, match="complex weights"):
+        to_onnx(CASES[name].make(), 32)
+
+
 @pytest.mark.parametrize("name", NETWORKS)
-def test_learns_to_tell_a_plume_apart_with_flames_conditioning(name):
-    torch.manual_seed(6)
+def test_every_baseline_also_takes_flames_conditioning(name):
     inputs = NETWORKS[name].conditioned
-    network = _baseline(name, inputs)().train()
-    assert network.inputs == inputs
-    assert case_loss_falls(network, some_fields(32, 32))
-
-
-def case_loss_falls(network: nn.Module, fields: Fields) -> bool:
-    """Whether a few steps on one batch lower the cross-entropy of a mask drawn from the fields."""
-    truth = (fields.named["filter_ppm_m"][:, 0] > 1000.0).float()
-    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3)
-    losses = []
-    for _ in range(8):
-        logit = network(**{name: fields.named[name] for name in network.inputs})
-        loss = nn.functional.binary_cross_entropy_with_logits(logit, truth)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(float(loss.detach()))
-    return losses[-1] < 0.9 * losses[0]
+    network, fields = _baseline(name, inputs)().eval(), some_fields(32, 32)
+    assert not any(INPUT_FIELDS[field].standardised for field in inputs)
+    with torch.no_grad():
+        assert CASES[name].logit(network, fields).isfinite().all()
+    assert parameters(network) == parameters(CASES[name].make())

@@ -11,14 +11,26 @@ import torch
 from torch import Tensor, nn
 from torch.jit import TracerWarning  # type: ignore[attr-defined]
 
-__all__ = ["OPSET", "traced"]
+from flame.errors import FlameError
+
+__all__ = ["OPSET", "GraphError", "traced"]
 
 OPSET = 17
 """Accepted by onnxruntime from 1.13, OpenVINO from 2022.3 and TensorRT from 8.5."""
 
 
+class GraphError(FlameError):
+    """A network that no ONNX graph can hold."""
+
+
 def traced(network: nn.Module, example: tuple[Tensor, ...], inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
-    """The graph of a network in evaluation mode, for the sizes of the example."""
+    """The graph of a network in evaluation mode, for the sizes of the example.
+
+    Raises:
+        GraphError: If the network has complex weights, which ONNX does not know.
+    """
+    if any(parameter.is_complex() for parameter in network.parameters()):
+        raise GraphError("this network has complex weights, which ONNX does not know; it runs in torch only")
     with warnings.catch_warnings(), TemporaryDirectory() as folder:
         # Sizes become constants on purpose, and the tracing exporter is meant: the other one needs another package.
         warnings.simplefilter("ignore", TracerWarning)

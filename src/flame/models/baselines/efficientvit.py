@@ -48,7 +48,7 @@ class _LinearAttention(nn.Module):
         query, key = F.relu(query), F.relu(key)
         # The product over pixels comes first, so nothing of size pixels x pixels is ever made.
         total = key.sum(-1, keepdim=True)
-        mixed = (value @ key.mT) @ query / (total.mT @ query + _TINY)
+        mixed = (value @ key.transpose(2, 3)) @ query / (total.transpose(2, 3) @ query + _TINY)
         attended: Tensor = self.out(mixed.reshape(batch, 2 * width, rows, cols).to(field.dtype))
         return attended
 

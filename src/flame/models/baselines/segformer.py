@@ -80,11 +80,13 @@ class _Block(nn.Module):
 
     def __init__(self, width: int, heads: int, reduction: int, drop: float) -> None:
         super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attention = _Attention(width, heads, reduction)
         hidden = _WIDENING * width
-        self.widen, self.narrow = nn.Linear(width, hidden), nn.Linear(hidden, width)
+        self.norm1 = nn.LayerNorm(width)
+        self.attention = _Attention(width, heads, reduction)
+        self.norm2 = nn.LayerNorm(width)
+        self.widen = nn.Linear(width, hidden)
         self.depthwise = nn.Conv2d(hidden, hidden, 3, padding=1, groups=hidden)
+        self.narrow = nn.Linear(hidden, width)
         self.drop = drop
 
     def _kept(self, branch: Tensor) -> Tensor:
@@ -110,10 +112,11 @@ class _Stage(nn.Module):
         kernel = 7 if number == 0 else 3
         self.spectral = nn.Conv2d(channels, channels, 1) if convolve else nn.Identity()
         self.embed = nn.Conv2d(channels, width, kernel, stride, kernel // 2)
-        self.norm, self.last_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.norm = nn.LayerNorm(width)
         total = _BLOCKS * len(_WIDTHS) - 1
         drops = [_DROP_PATH * (_BLOCKS * number + block) / total for block in range(_BLOCKS)]
         self.blocks = nn.ModuleList(_Block(width, _HEADS[number], _REDUCTIONS[number], drop) for drop in drops)
+        self.last_norm = nn.LayerNorm(width)
 
     def forward(self, field: Tensor) -> Tensor:
         patches = self.embed(self.spectral(field))
