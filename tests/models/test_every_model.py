@@ -13,8 +13,8 @@ from torch import nn
 from flame.models import Flame, FlameSettings
 from flame.models.backbones import BACKBONES
 from flame.models.export import to_onnx
-from flame.models.inputs import INPUT_FIELDS
 from flame.models.network_files import load_network, network_to_onnx, save_network
+from flame.models.network_inputs import INPUT_FIELDS
 from flame.models.networks import NETWORKS, NetworkSettings, make_network
 from flame.models.onnx_graph import GraphError
 from flame.models.weights import load_model, save_model
@@ -52,7 +52,7 @@ def some_fields(rows: int, cols: int, seed: int = 0) -> Fields:
         "radiance": radiance,
         "log_radiance": log,
         "whitened": centred / centred.std((2, 3), keepdim=True),
-        "rgb": 10 * rgb,
+        "rgb_radiance": 10 * rgb,
         "rgb_log_ratio": rgb.log() - rgb.log().mean((2, 3), keepdim=True),
         "filter_ppm_m": teacher[:, None],
         "filter_sigma": teacher[:, None] / 500.0,
@@ -70,7 +70,7 @@ class Case:
 
     def logit(self, network: nn.Module, fields: Fields) -> torch.Tensor:
         if isinstance(network, Flame):
-            return network(fields.named["radiance"], fields.named["rgb"], fields.valid).logit
+            return network(fields.named["radiance"], fields.named["rgb_radiance"], fields.valid).logit
         return network(**{name: fields.named[name] for name in network.inputs})
 
 

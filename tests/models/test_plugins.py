@@ -9,8 +9,8 @@ from torch import nn
 
 from flame.models import Flame, FlameSettings, plugins
 from flame.models.backbones import UnknownBackboneError, make_backbone
-from flame.models.inputs import Normalise, UnknownInputError
 from flame.models.network_files import load_network, save_network
+from flame.models.network_inputs import Normalise, UnknownInputError
 from flame.models.networks import NetworkSettings, UnknownNetworkError, make_network
 from flame.models.plugins import MissingExtraError, PluginError
 from flame.models.segmenter import SegmentationNetwork, Segmenter
@@ -112,7 +112,11 @@ def test_inputs_are_asked_for_by_name():
     assert network(radiance=radiance, filter_ppm_m=filter_map).shape == (1, 3, 3)
     with pytest.raises(UnknownInputError, match="takes filter_ppm_m, radiance, but was given radiance"):
         network(radiance=radiance)
-    for wrong, message in ((("albedo",), "no input 'albedo'"), ((), "at least one"), (("rgb", "rgb"), "once")):
+    for wrong, message in (
+        (("albedo",), "no input 'albedo'"),
+        ((), "at least one"),
+        (("whitened", "whitened"), "once"),
+    ):
         with pytest.raises(UnknownInputError, match=message):
             Segmenter(nn.Identity(), wrong, bands=4)
 
@@ -120,7 +124,7 @@ def test_inputs_are_asked_for_by_name():
 def test_normalisation_is_hyperstarcops_and_the_training_sets():
     ppm_m = torch.tensor([-10.0, 0.0, 875.0, 1750.0, 9000.0]).reshape(1, 1, 1, 5)
     assert Normalise("filter_ppm_m", 4)(ppm_m).flatten().tolist() == [0.0, 0.0, 0.5, 1.0, 2.0]
-    assert Normalise("rgb", 4)(torch.full((1, 3, 1, 1), 90.0)).flatten().tolist() == [1.5] * 3
+    assert Normalise("rgb_radiance", 4)(torch.full((1, 3, 1, 1), 90.0)).flatten().tolist() == [1.5] * 3
     radiance = torch.randn(2, 4, 8, 8, generator=torch.Generator().manual_seed(0)) * 3 + 5
     standard, fixed = Normalise("radiance", 4), Normalise("filter_sigma", 4)
     standard.fit(radiance.mean((0, 2, 3)), radiance.std((0, 2, 3)))
@@ -134,7 +138,7 @@ def test_normalisation_is_hyperstarcops_and_the_training_sets():
 def test_weights_of_another_kind_are_refused(tmp_path):
     model = Flame(FlameSettings(bands=4), np.array([-0.2, -0.1, -1.0, -0.6]))
     save_model(tmp_path / "model.safetensors", model.settings, model.state_dict(), BANDS, {})
-    with pytest.raises(WeightsError, match="not of a network of the comparison"):
+    with pytest.raises(WeightsError, match="other weights than a network"):
         load_network(tmp_path / "model.safetensors")
     name = f"{__name__}:BrightnessNetwork"
     save_network(tmp_path / "n.safetensors", nn.Identity(), NetworkSettings(name, 4), BANDS, {})

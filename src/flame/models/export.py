@@ -12,14 +12,18 @@ fields of the heads exist for one block at a time and no engine has to reorder o
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import onnx
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.jit import TracerWarning  # type: ignore[attr-defined]
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 from torch.onnx import register_custom_op_symbolic, unregister_custom_op_symbolic  # type: ignore[attr-defined]
 
@@ -28,9 +32,12 @@ from flame.models.conditioning import Background
 from flame.models.flame import Conditioned, Flame, per_ppm_m
 from flame.models.heads import leaky_clamp
 from flame.models.noise_inputs import PixelStatistics, noise_inputs, noise_ppm_m
-from flame.models.onnx_graph import OPSET, traced
+from flame.models.onnx_graph import refuse_complex
 
 __all__ = ["OPSET", "ROW_BLOCK", "DeployedFlame", "to_onnx"]
+
+OPSET = 17
+"""Accepted by onnxruntime from 1.13, OpenVINO from 2022.3 and TensorRT from 8.5."""
 
 ROW_BLOCK = 16
 """Rows of a block of spectra: of a 512-pixel tile 2.4 MB, which a core's cache nearly holds."""
@@ -184,11 +191,25 @@ def to_onnx(model: Flame, tile: int) -> tuple[bytes, DeployedFlame]:
         model: A trained network.
         tile: Side of the tile, in pixels.
     """
+    refuse_complex(model)
     deployed = DeployedFlame(model, tile)
     register_custom_op_symbolic("aten::asinh", _asinh, OPSET)
     try:
-        content = traced(deployed, deployed.example(), deployed.inputs, ("probability", "score"))
-        return _shared_constants(content), deployed
+        with warnings.catch_warnings(), TemporaryDirectory() as folder:
+            # Sizes become constants on purpose, and the tracing exporter is meant: the other one needs another package.
+            warnings.simplefilter("ignore", TracerWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.filterwarnings("ignore", "Constant folding")
+            torch.onnx.export(
+                deployed,
+                deployed.example(),
+                Path(folder) / "model.onnx",
+                input_names=list(deployed.inputs),
+                output_names=["probability", "score"],
+                opset_version=OPSET,
+                dynamo=False,
+            )
+            return _shared_constants((Path(folder) / "model.onnx").read_bytes()), deployed
     finally:
         unregister_custom_op_symbolic("aten::asinh", OPSET)
 

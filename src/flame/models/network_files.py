@@ -8,13 +8,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from flame.models.inputs import INPUT_FIELDS
+from flame.files import write_whole
+from flame.models.export import OPSET
+from flame.models.network_inputs import INPUT_FIELDS
 from flame.models.networks import NetworkSettings, make_network
 from flame.models.onnx_graph import traced
-from flame.models.weights import WeightsError, read_tensors, write_tensors
+from flame.models.weights import WeightsError
 from flame.physics import BandSet
 
 __all__ = ["StoredNetwork", "load_network", "network_to_onnx", "save_network"]
@@ -36,7 +41,14 @@ def save_network(
     path: Path, network: nn.Module, settings: NetworkSettings, bands: BandSet, provenance: Mapping[str, Any]
 ) -> None:
     """Writes a network under a temporary name and renames it."""
-    write_tensors(path, FORMAT, json.dumps(asdict(settings)), network.state_dict(), bands, provenance)
+    header = {
+        "format": FORMAT,
+        "settings": json.dumps(asdict(settings)),
+        "bands": json.dumps([bands.centres_nm.tolist(), bands.fwhm_nm.tolist()]),
+        "provenance": json.dumps(dict(provenance)),
+    }
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+    write_whole(path, save(weights, header))
 
 
 def load_network(path: Path) -> StoredNetwork:
@@ -45,15 +57,30 @@ def load_network(path: Path) -> StoredNetwork:
     Raises:
         WeightsError: If the file is missing, damaged, or no network of this kind.
     """
-    stored = read_tensors(path, FORMAT, "a network of the comparison")
-    given = json.loads(stored.settings)
+    header, weights = _read(path)
+    given = json.loads(header["settings"])
     settings = NetworkSettings(given["name"], given["bands"], tuple(given["inputs"]))
     network = make_network(settings)
     try:
-        network.load_state_dict(stored.weights)
+        network.load_state_dict(weights)
     except RuntimeError as failure:
         raise WeightsError(f"{path}: weights do not fit network '{settings.name}' ({failure})") from failure
-    return StoredNetwork(network.eval(), settings, stored.bands, stored.provenance)
+    centres_nm, fwhm_nm = (np.array(values) for values in json.loads(header["bands"]))
+    return StoredNetwork(network.eval(), settings, BandSet(centres_nm, fwhm_nm), json.loads(header["provenance"]))
+
+
+def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+    if not path.is_file():
+        raise WeightsError(f"{path}: no such file; give the safetensors file of a trained network")
+    try:
+        weights = load_file(path)
+        with safe_open(path, "pt") as file:
+            header: dict[str, str] = file.metadata() or {}
+    except SafetensorError as failure:
+        raise WeightsError(f"{path}: cannot be read as safetensors ({failure})") from failure
+    if header.get("format") != FORMAT:
+        raise WeightsError(f"{path}: holds other weights than a network of the comparison's")
+    return header, weights
 
 
 class _Positional(nn.Module):
@@ -80,4 +107,4 @@ def network_to_onnx(network: nn.Module, inputs: tuple[str, ...], bands: int, til
     """
     example = tuple(torch.zeros(1, INPUT_FIELDS[name].channels or bands, tile, tile) for name in inputs)
     with torch.no_grad():
-        return traced(_Positional(network, inputs).eval(), example, inputs, ("probability",))
+        return traced(_Positional(network, inputs).eval(), example, inputs, ("probability",), OPSET)

@@ -20,7 +20,7 @@ from flame.models.baselines.mobilenet import mobilenet_v2, mobilenet_v3_small_mi
 from flame.models.baselines.resnet import resnet18
 from flame.models.baselines.segformer import Adaptations, SegFormer
 from flame.models.baselines.unet import UNet
-from flame.models.inputs import channels_of
+from flame.models.network_inputs import channels_of
 from flame.models.plugins import MODEL_GROUP, PluginError, find_plugin, plugin_names
 from flame.models.segmenter import SegmentationNetwork, Segmenter
 
@@ -28,8 +28,8 @@ __all__ = ["NETWORKS", "NetworkEntry", "NetworkSettings", "UnknownNetworkError",
 
 _STRIDE = 32
 _UNET_RATE = 2e-3
-_FILTER_MAP = ("filter_ppm_m", "rgb")
-_END_TO_END = ("radiance", "rgb")
+_FILTER_MAP = ("filter_ppm_m", "rgb_radiance")
+_END_TO_END = ("radiance", "rgb_radiance")
 
 
 class UnknownNetworkError(FlameError):
@@ -64,7 +64,7 @@ class NetworkSettings:
     Attributes:
         name: One of `NETWORKS`, an entry point of the group `flame.models`, or `module:Name`.
         bands: SWIR bands.
-        inputs: Names in `flame.models.inputs.INPUT_FIELDS`; empty for the network's own.
+        inputs: Names in `flame.models.network_inputs.INPUT_FIELDS`; empty for the network's own.
     """
 
     name: str

@@ -13,24 +13,32 @@ from torch.jit import TracerWarning  # type: ignore[attr-defined]
 
 from flame.errors import FlameError
 
-__all__ = ["OPSET", "GraphError", "traced"]
-
-OPSET = 17
-"""Accepted by onnxruntime from 1.13, OpenVINO from 2022.3 and TensorRT from 8.5."""
+__all__ = ["GraphError", "refuse_complex", "traced"]
 
 
 class GraphError(FlameError):
     """A network that no ONNX graph can hold."""
 
 
-def traced(network: nn.Module, example: tuple[Tensor, ...], inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
-    """The graph of a network in evaluation mode, for the sizes of the example.
+def refuse_complex(network: nn.Module) -> None:
+    """Says in one line what the exporter would say in a thousand.
 
     Raises:
         GraphError: If the network has complex weights, which ONNX does not know.
     """
     if any(parameter.is_complex() for parameter in network.parameters()):
         raise GraphError("this network has complex weights, which ONNX does not know; it runs in torch only")
+
+
+def traced(
+    network: nn.Module, example: tuple[Tensor, ...], inputs: Sequence[str], outputs: Sequence[str], opset: int
+) -> bytes:
+    """The graph of a network in evaluation mode, for the sizes of the example.
+
+    Raises:
+        GraphError: If the network has complex weights.
+    """
+    refuse_complex(network)
     with warnings.catch_warnings(), TemporaryDirectory() as folder:
         # Sizes become constants on purpose, and the tracing exporter is meant: the other one needs another package.
         warnings.simplefilter("ignore", TracerWarning)
@@ -42,7 +50,7 @@ def traced(network: nn.Module, example: tuple[Tensor, ...], inputs: Sequence[str
             Path(folder) / "model.onnx",
             input_names=list(inputs),
             output_names=list(outputs),
-            opset_version=OPSET,
+            opset_version=opset,
             dynamo=False,
         )
         return (Path(folder) / "model.onnx").read_bytes()

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from flame.models.inputs import Normalise, UnknownInputError, channels_of
+from flame.models.network_inputs import Normalise, UnknownInputError, channels_of
 
 __all__ = ["SegmentationNetwork", "Segmenter"]
 
@@ -20,7 +20,7 @@ class SegmentationNetwork(Protocol):
     """A network that the trainer, the bench and the exporter can work with; any `nn.Module` of this shape is one.
 
     Attributes:
-        inputs: Names in `flame.models.inputs.INPUT_FIELDS`, in the order of an exported graph's inputs.
+        inputs: Names in `flame.models.network_inputs.INPUT_FIELDS`, in the order of an exported graph's inputs.
     """
 
     inputs: tuple[str, ...]

@@ -19,9 +19,7 @@ from flame.models.flame import Flame
 from flame.models.settings import FlameSettings
 from flame.physics import BandSet, unit_absorption
 
-__all__ = ["StoredModel", "WeightsError", "load_model", "read_tensors", "save_model", "write_tensors"]
-
-FORMAT = "flame-model-1"
+__all__ = ["StoredModel", "WeightsError", "load_model", "save_model"]
 
 
 class WeightsError(FlameError):
@@ -47,7 +45,14 @@ def save_model(
     path: Path, settings: FlameSettings, weights: Mapping[str, Tensor], bands: BandSet, provenance: Mapping[str, Any]
 ) -> None:
     """Writes a model under a temporary name and renames it."""
-    write_tensors(path, FORMAT, settings.to_json(), weights, bands, provenance)
+    header = {
+        "format": "flame-model-1",
+        "settings": settings.to_json(),
+        "centres_nm": json.dumps(bands.centres_nm.tolist()),
+        "fwhm_nm": json.dumps(bands.fwhm_nm.tolist()),
+        "provenance": json.dumps(dict(provenance)),
+    }
+    write_whole(path, save({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, header))
 
 
 def load_model(path: Path) -> StoredModel:
@@ -57,43 +62,6 @@ def load_model(path: Path) -> StoredModel:
         WeightsError: If the file is missing, damaged, or no FLAME model.
     """
     path = path / "model.safetensors" if path.is_dir() else path
-    stored = read_tensors(path, FORMAT, "a FLAME model")
-    settings = FlameSettings.from_json(stored.settings)
-    model = Flame(settings, unit_absorption(stored.bands))
-    model.load_state_dict(stored.weights)
-    return StoredModel(model.eval(), stored.bands, stored.provenance)
-
-
-@dataclass(frozen=True, eq=False)
-class StoredTensors:
-    """A safetensors file of this package: weights, and what its header says."""
-
-    settings: str
-    weights: dict[str, Tensor]
-    bands: BandSet
-    provenance: Mapping[str, Any]
-
-
-def write_tensors(
-    path: Path, form: str, settings: str, weights: Mapping[str, Tensor], bands: BandSet, provenance: Mapping[str, Any]
-) -> None:
-    """Writes weights and header under a temporary name and renames the file."""
-    header = {
-        "format": form,
-        "settings": settings,
-        "centres_nm": json.dumps(bands.centres_nm.tolist()),
-        "fwhm_nm": json.dumps(bands.fwhm_nm.tolist()),
-        "provenance": json.dumps(dict(provenance)),
-    }
-    write_whole(path, save({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, header))
-
-
-def read_tensors(path: Path, form: str, what: str) -> StoredTensors:
-    """Reads what `write_tensors` wrote.
-
-    Raises:
-        WeightsError: If the file is missing, damaged, or of another format.
-    """
     if not path.is_file():
         raise WeightsError(f"{path}: no such model; give a model.safetensors or the folder of a finished run")
     try:
@@ -102,7 +70,10 @@ def read_tensors(path: Path, form: str, what: str) -> StoredTensors:
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as failure:
         raise WeightsError(f"{path}: not a safetensors file, or damaged ({failure})") from failure
-    if header.get("format") != form:
-        raise WeightsError(f"{path}: a safetensors file, but not of {what}")
+    if header.get("format") != "flame-model-1":
+        raise WeightsError(f"{path}: a safetensors file, but not of a FLAME model")
+    settings = FlameSettings.from_json(header["settings"])
     bands = BandSet(np.array(json.loads(header["centres_nm"])), np.array(json.loads(header["fwhm_nm"])))
-    return StoredTensors(header["settings"], weights, bands, json.loads(header["provenance"]))
+    model = Flame(settings, unit_absorption(bands))
+    model.load_state_dict(weights)
+    return StoredModel(model.eval(), bands, json.loads(header["provenance"]))

@@ -51,12 +51,12 @@ INPUT_FIELDS: dict[str, InputField] = {
     "radiance": InputField("SWIR radiance, µW cm-2 nm-1 sr-1", standardised=True),
     "log_radiance": InputField("natural logarithm of SWIR radiance, holes filled", standardised=True),
     "whitened": InputField("log-radiance whitened by the tile's own background, in standard deviations"),
-    "rgb": InputField("radiance near 640, 550 and 460 nm", 3, _STARCOP_RGB, 0.0, _STARCOP_MAX),
+    "rgb_radiance": InputField("radiance near 640, 550 and 460 nm", 3, _STARCOP_RGB, 0.0, _STARCOP_MAX),
     "rgb_log_ratio": InputField("logarithm of RGB less its mean over the tile", 3),
     "filter_ppm_m": InputField("enhancement by a classical filter, ppm m", 1, _STARCOP_FILTER_PPM_M, 0.0, _STARCOP_MAX),
     "filter_sigma": InputField("response of the log-domain matched filter, in standard deviations", 1),
 }
-"""Scales and clips of `rgb` and `filter_ppm_m` are HyperSTARCOP's (Růžička et al. 2023)."""
+"""Scales and clips of `rgb_radiance` and `filter_ppm_m` are HyperSTARCOP's (Růžička et al. 2023)."""
 
 
 def channels_of(inputs: Sequence[str], bands: int) -> int:
