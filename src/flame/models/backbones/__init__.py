@@ -10,21 +10,32 @@ from torch import nn
 from flame.errors import FlameError
 from flame.models.backbones.coarse_ufno import CoarseUFno
 from flame.models.backbones.ffno import FFno
-from flame.models.backbones.fno import fno, tucker_fno
+from flame.models.backbones.fno import Fno, TuckerFno
 from flame.models.backbones.ufno import UFno
 from flame.models.backbones.uno import Uno
 from flame.models.backbones.wno import Wno
 from flame.models.plugins import BACKBONE_GROUP, find_plugin, plugin_names
 
-__all__ = ["BACKBONES", "DEFAULT_MODES", "CoarseUFno", "FFno", "UFno", "UnknownBackboneError", "Uno", "Wno"]
-__all__ += ["fno", "make_backbone", "tucker_fno"]
+__all__ = [
+    "BACKBONES",
+    "DEFAULT_MODES",
+    "CoarseUFno",
+    "FFno",
+    "Fno",
+    "TuckerFno",
+    "UFno",
+    "UnknownBackboneError",
+    "Uno",
+    "Wno",
+    "make_backbone",
+]
 
 BACKBONES: dict[str, Callable[..., nn.Module]] = {
     "ufno": UFno,
     "coarse-ufno": CoarseUFno,
-    "fno": fno,
+    "fno": Fno,
     "f-fno": FFno,
-    "tucker-fno": tucker_fno,
+    "tucker-fno": TuckerFno,
     "uno": Uno,
     "wno": Wno,
 }

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from flame.models.backbones.fno import LiftedOperator
+from flame.models.backbones.mixing import LiftedOperator
 from flame.models.spectral import dft_matrices
 
 __all__ = ["AxisSpectralConv", "FFno"]

@@ -12,48 +12,13 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from flame.models.spectral import dft_matrices, to_columns, to_modes
+from flame.models.backbones.mixing import complex_product, mix_spectrum
 
-__all__ = ["ResamplingSpectralConv", "Uno"]
+__all__ = ["Uno"]
 
 _WIDTH = 8
 _MODES = (24, 14, 8, 8, 8, 14, 24)
 _GRIDS = (0.75, 0.5, 0.25, 0.25, 0.5, 0.75, 1.0)
-
-
-class ResamplingSpectralConv(nn.Module):
-    """Mixes the `2m x m` lowest frequencies of a field's channels and gives the result on another grid.
-
-    Args:
-        channels_in: Channels of the field.
-        channels: Channels of the result.
-        modes: `m`.
-    """
-
-    def __init__(self, channels_in: int, channels: int, modes: int) -> None:
-        super().__init__()
-        self.modes = modes
-        start = torch.randn(2, 2 * modes * modes, channels_in, channels) / (channels_in * channels) ** 0.5
-        self.weight = nn.Parameter(start / 2)
-
-    def forward(self, field: Float[Tensor, "batch channel row col"], rows: int, cols: int) -> Tensor:
-        """The convolved field with `rows` and `cols`; frequencies that either grid cannot hold are left out."""
-        with torch.autocast(field.device.type, enabled=False):
-            batch, _, height, width = (int(n) for n in field.shape)
-            here = dft_matrices(height, width, self.modes, field.device, torch.float32)
-            there = dft_matrices(rows, cols, self.modes, field.device, torch.float32)
-            modes = to_modes(field.float(), here.cols, here.rows)
-            real, imag = modes.reshape(modes.shape[0], batch, 2, -1).unbind(2)
-            mixed = torch.cat(
-                [
-                    real @ self.weight[0] - imag @ self.weight[1],
-                    real @ self.weight[1] + imag @ self.weight[0],
-                ],
-                -1,
-            )
-            # The transform sums over pixels and its inverse divides by their number, which is another on each grid.
-            image = to_columns(mixed, there.rows_back) @ there.cols_back * (rows * cols / (height * width))
-            return image.reshape(batch, -1, rows, cols)
 
 
 class _Layer(nn.Module):
@@ -61,12 +26,17 @@ class _Layer(nn.Module):
 
     def __init__(self, channels_in: int, channels: int, modes: int) -> None:
         super().__init__()
-        self.spectral = ResamplingSpectralConv(channels_in, channels, modes)
+        self.modes = modes
+        spread = 0.5 / (channels_in * channels) ** 0.5
+        self.weight = nn.Parameter(spread * torch.randn(2, 2 * modes * modes, channels_in, channels))
         self.pointwise = nn.Conv2d(channels_in, channels, 1)
+
+    def _mix(self, spectrum: Tensor) -> Tensor:
+        return complex_product(spectrum, self.weight)
 
     def forward(self, field: Tensor, rows: int, cols: int) -> Tensor:
         beside = F.interpolate(self.pointwise(field), (rows, cols), mode="bilinear", align_corners=False)
-        return F.gelu(self.spectral(field, rows, cols) + beside)
+        return F.gelu(mix_spectrum(field, self._mix, self.modes, (rows, cols)) + beside)
 
 
 class Uno(nn.Module):
