@@ -129,7 +129,9 @@ def test_has_the_published_number_of_parameters(name):
     assert parameters(CASES[name].make()) == pytest.approx(published, rel=0.015)
 
 
-@pytest.mark.parametrize("name", [name for name, entry in NETWORKS.items() if "radiance" in entry.inputs])
+@pytest.mark.parametrize(
+    "name", [name for name in PUBLISHED if name in NETWORKS and "radiance" in NETWORKS[name].inputs]
+)
 def test_end_to_end_counts_are_those_of_the_swir_bands_alone_to_the_last_digit(name):
     network = _baseline(name, ("radiance",))()
     assert round(parameters(network) / 1e6, 2) == NETWORKS[name].published_parameters

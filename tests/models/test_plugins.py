@@ -1,4 +1,4 @@
-"""Backbones and networks of a user's own are found by module or entry point; what does not fit is refused in one line."""
+"""Backbones and networks of a user's own are found by module or entry point; what does not fit is refused by name."""
 
 import sys
 from importlib.metadata import EntryPoint, EntryPoints

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def run(
     data: Annotated[list[Path], typer.Option(help="STARCOP-layout folder; may be given more than once.")],
     out: Annotated[Path, typer.Option(help="Run folder: model, checkpoint, log and curves.")],
-    recipe: Annotated[str, typer.Option(help="paper, cpu, flame-plus or tiny.")] = "paper",
+    recipe: Annotated[str, typer.Option(help="paper, strict-paper, cpu, flame-plus or tiny.")] = "paper",
     seed: Annotated[int, typer.Option(min=0, help="Decides initial weights, order and augmentation.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the folder's checkpoint.")] = False,
     start: Annotated[
@@ -54,16 +54,15 @@ def run(
             console.print(f"cache: {done} of {total} tiles")
 
     with one_after_another():
-        training, held = training_and_validation(data, workers, told)
+        training, held = training_and_validation(data, workers, told, hold_out=chosen.keep == "best")
         if validation:
             held = JoinedTiles(tuple(open_split(root, "train", workers, told) for root in validation))
     console.print(f"{len(training)} training and {len(held)} validation tiles, recipe {chosen.name}, seed {seed}")
     with _watching(console) as watch:
         given = None if start is None else load_model(start)
         progress = Trainer(chosen, training, held, out, seed, resume, watch, given).run()
-    console.print(
-        f"best validation F1 {progress.best_f1:.3f} in epoch {progress.best_epoch}: {out / 'model.safetensors'}"
-    )
+    kept = f"epoch {progress.best_epoch}, validation F1 {progress.best_f1:.3f}"
+    console.print(f"kept {kept}: {out / 'model.safetensors'}")
 
 
 @contextmanager

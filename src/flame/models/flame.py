@@ -199,7 +199,8 @@ class Flame(nn.Module):
             projection = Background(self.mean[None], self.projection[None])
             scored, direction = projection.whiten(log), per_ppm_m(projection.target(self.unit_spectrum))
         else:
-            scored, direction = log, per_ppm_m(self.unit_spectrum[None], 1.0 / self.variance.clamp_min(1e-12))
+            weight = 1.0 / self.variance.clamp_min(1e-12) if kind.band_variance else None
+            scored, direction = log, per_ppm_m(self.unit_spectrum[None], weight)
         return Conditioned(lifted, extra, scored, direction.expand(log.shape[0], -1), rgb)
 
     def _rgb(self, rgb: Tensor | None, usable: Tensor) -> Tensor | None:

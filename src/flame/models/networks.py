@@ -14,6 +14,7 @@ from functools import partial
 from torch import nn
 
 from flame.errors import FlameError
+from flame.models.baselines.absorption_transformer import AbsorptionTransformer
 from flame.models.baselines.efficientvit import EfficientViT
 from flame.models.baselines.linknet import LinkNet
 from flame.models.baselines.mobilenet import mobilenet_v2, mobilenet_v3_small_minimal
@@ -28,6 +29,7 @@ __all__ = ["NETWORKS", "NetworkEntry", "NetworkSettings", "UnknownNetworkError",
 
 _STRIDE = 32
 _UNET_RATE = 2e-3
+_TRANSFORMER_RATE = 1.2e-4
 _FILTER_MAP = ("filter_ppm_m", "rgb_radiance")
 _END_TO_END = ("radiance", "rgb_radiance")
 
@@ -46,7 +48,7 @@ class NetworkEntry:
         inputs: What it takes in the paper's comparison.
         conditioned: What it takes in the second row, with FLAME's conditioning: log-radiance, whitened by the tile.
         rate: Initial learning rate.
-        published_parameters: Millions of parameters in tab:main.
+        published_parameters: Millions of parameters in tab:main; None if it is not there.
     """
 
     title: str
@@ -54,7 +56,7 @@ class NetworkEntry:
     inputs: tuple[str, ...]
     conditioned: tuple[str, ...]
     rate: float
-    published_parameters: float
+    published_parameters: float | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def _transformers() -> dict[str, NetworkEntry]:
     for kind, adapted in kinds.items():
         suffix = "" if kind == "base" else f"-{kind.lower()}"
         entries[f"segformer{suffix}"] = _entry(
-            f"SegFormer ({kind})", partial(SegFormer, adaptations=adapted), 1.2e-4, published[kind][0]
+            f"SegFormer ({kind})", partial(SegFormer, adaptations=adapted), _TRANSFORMER_RATE, published[kind][0]
         )
         entries[f"efficientvit{suffix}"] = _entry(
             f"EfficientViT ({kind})", partial(EfficientViT, adaptations=adapted), 1e-3, published[kind][1]
@@ -104,9 +106,16 @@ NETWORKS: dict[str, NetworkEntry] = {
     "unet": _entry("UNet (MNv2)", lambda c: UNet(mobilenet_v2(c)), _UNET_RATE, 6.65),
     "unet-r18": _entry("UNet (R18)", lambda c: UNet(resnet18(c)), _UNET_RATE, 14.54),
     **_transformers(),
+    "absorption-transformer": NetworkEntry(
+        "Absorption transformer (re-creation after MethaneMapper)",
+        AbsorptionTransformer,
+        (*_END_TO_END, "filter_ppm_m"),
+        ("whitened", "rgb_log_ratio", "filter_sigma"),
+        _TRANSFORMER_RATE,
+    ),
 }
-"""tab:main's learned baselines. The two-stage ones take the map of either filter, MAG1C or MAG1C-SAS; tab:baseline_hp
-has no learning rate for LinkNet and the ResNet U-Net, which have the U-Net's here."""
+"""tab:main's learned baselines, and one of related work. The two-stage ones take the map of either filter, MAG1C or
+MAG1C-SAS; tab:baseline_hp has no learning rate for LinkNet and the ResNet U-Net, which have the U-Net's here."""
 
 
 def make_network(settings: NetworkSettings) -> nn.Module:
