@@ -84,6 +84,7 @@ CASES: dict[str, Case] = {
     **{f"flame/{name}": Case(_flame(name), FLAME_PUBLISHED.get(name)) for name in BACKBONES},
 }
 PUBLISHED = [name for name, case in CASES.items() if case.published is not None]
+END_TO_END = [name for name in PUBLISHED if name in NETWORKS and "radiance" in NETWORKS[name].inputs]
 
 
 def parameters(network: nn.Module) -> int:
@@ -110,16 +111,17 @@ def test_takes_any_size_and_judges_a_tile_alike_alone_and_in_a_batch(case, size)
 
 def test_every_parameter_is_taught(case):
     network = case.make().train()
-    for seed in range(3):  # a drawn sample may drop a branch, or leave all units of a small ReLU layer silent
+    assert not any(parameter.is_complex() for parameter in network.parameters())  # the optimiser would refuse them
+    untaught = [name for name, _ in network.named_parameters()]
+    for seed in range(4):  # a drawn sample may drop a branch, or leave all units of a small ReLU layer silent
         logit = case.logit(network, some_fields(64, 64, seed))  # of smaller tiles the deepest layers see two pixels
         weight = torch.randn(logit.shape, generator=torch.Generator().manual_seed(seed))
         (logit * weight).mean().backward()
-    assert not any(parameter.is_complex() for parameter in network.parameters())  # the optimiser would refuse them
-    untaught = [
-        name
-        for name, parameter in network.named_parameters()
-        if parameter.grad is None or not parameter.grad.isfinite().all() or not parameter.grad.any()
-    ]
+        gradients = {name: parameter.grad for name, parameter in network.named_parameters()}
+        assert all(gradient is not None and gradient.isfinite().all() for gradient in gradients.values())
+        untaught = [name for name in untaught if not gradients[name].any()]
+        if not untaught:
+            return
     assert untaught == []
 
 
@@ -129,9 +131,7 @@ def test_has_the_published_number_of_parameters(name):
     assert parameters(CASES[name].make()) == pytest.approx(published, rel=0.015)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in PUBLISHED if name in NETWORKS and "radiance" in NETWORKS[name].inputs]
-)
+@pytest.mark.parametrize("name", END_TO_END)
 def test_end_to_end_counts_are_those_of_the_swir_bands_alone_to_the_last_digit(name):
     network = _baseline(name, ("radiance",))()
     assert round(parameters(network) / 1e6, 2) == NETWORKS[name].published_parameters
@@ -161,10 +161,22 @@ def test_comes_back_from_its_file_as_it_was(name, tmp_path):
         assert torch.equal(CASES[name].logit(again, fields), CASES[name].logit(network, fields))
 
 
+@torch.no_grad()
+def settled(case: Case, fields: Fields) -> nn.Module:
+    """A network whose batch norms know the fields, so that its logits are of the size of one."""
+    network = case.make().train()
+    for layer in network.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.momentum = 1.0
+    case.logit(network, fields)
+    return network.eval()
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_its_graph_gives_the_same_in_onnxruntime(name):
     torch.manual_seed(5)
-    network, fields = CASES[name].make().eval(), some_fields(40, 40).tile(0)
+    both = some_fields(40, 40)
+    network, fields = settled(CASES[name], both), both.tile(0)
     with torch.no_grad():
         if isinstance(network, Flame):
             content, deployed = to_onnx(network, 40)
@@ -176,7 +188,11 @@ def test_its_graph_gives_the_same_in_onnxruntime(name):
             expected = torch.sigmoid(CASES[name].logit(network, fields))
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     (found, *_) = session.run(None, {field: tensor.numpy() for field, tensor in given.items()})
-    np.testing.assert_allclose(found, expected.numpy(), atol=2e-4)
+    # Closer to one, single precision does not tell logits apart.
+    logits = [torch.logit(probability, 1e-3) for probability in (torch.tensor(found), expected)]
+    spread = float(logits[1].std())
+    assert spread > 1e-3
+    torch.testing.assert_close(*logits, rtol=0, atol=0.01 * spread)
 
 
 class ComplexBackbone(nn.Module):

@@ -93,6 +93,6 @@ def start_convolutions(network: nn.Module) -> None:
     """Random start that keeps the scale of features through convolutions with ReLU (He et al. 2015)."""
     for layer in network.modules():
         if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d):
-            nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+            nn.init.kaiming_normal_(layer.weight, mode="fan_in", nonlinearity="relu")
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
