@@ -27,7 +27,6 @@ from flame.models.segmenter import SegmentationNetwork, Segmenter
 
 __all__ = ["NETWORKS", "NetworkEntry", "NetworkSettings", "UnknownNetworkError", "make_network"]
 
-_STRIDE = 32
 _UNET_RATE = 2e-3
 _TRANSFORMER_RATE = 1.2e-4
 _FILTER_MAP = ("filter_ppm_m", "rgb_radiance")
@@ -44,7 +43,7 @@ class NetworkEntry:
 
     Attributes:
         title: Its name in tables.
-        body: Makes the body from the number of its input channels.
+        body: Makes the body from the number of its input channels; its `stride` is what sizes are padded to.
         inputs: What it takes in the paper's comparison.
         conditioned: What it takes in the second row, with FLAME's conditioning: log-radiance, whitened by the tile.
         rate: Initial learning rate.
@@ -130,7 +129,8 @@ def make_network(settings: NetworkSettings) -> nn.Module:
     entry = NETWORKS.get(settings.name)
     if entry is not None:
         inputs = settings.inputs or entry.inputs
-        return Segmenter(entry.body(channels_of(inputs, settings.bands)), inputs, settings.bands, _STRIDE)
+        body = entry.body(channels_of(inputs, settings.bands))
+        return Segmenter(body, inputs, settings.bands, getattr(body, "stride", 1))
     constructor = find_plugin(MODEL_GROUP, settings.name)
     if constructor is None:
         known = ", ".join([*NETWORKS, *plugin_names(MODEL_GROUP)])
