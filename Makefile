@@ -14,7 +14,7 @@ KERNELS := hatch_build.py $(wildcard src/flame/kernels/*.[ch])
 $(VENV)/.installed: pyproject.toml $(KERNELS)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install $(PIP_QUIET) --upgrade pip
-	$(BIN)/python -m pip install $(PIP_QUIET) --editable '.[dev,train,openvino,docs]'
+	$(BIN)/python -m pip install $(PIP_QUIET) --editable '.[dev,train,openvino,baselines,operators,docs]'
 	touch $@
 
 $(DEMO_VENV)/.installed: pyproject.toml $(KERNELS)

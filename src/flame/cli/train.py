@@ -16,7 +16,7 @@ from flame.cli.options import Seed, Threads, completing, input_path, output_fold
 if TYPE_CHECKING:
     from flame.training.loop import StepReport
 
-_RECIPES = ("paper", "cpu", "flame-plus", "tiny")
+_RECIPES = ("paper", "strict-paper", "cpu", "flame-plus", "tiny")
 """As in `flame.training.recipes`, which cannot be asked without PyTorch."""
 
 
@@ -77,16 +77,15 @@ def run(
             console.print(f"cache: {done} of {total} tiles")
 
     with one_after_another():
-        training, held = training_and_validation(data, workers, told)
+        training, held = training_and_validation(data, workers, told, hold_out=chosen.keep == "best")
         if validation:
             held = JoinedTiles(tuple(open_split(root, "train", workers, told) for root in validation))
     console.print(f"{len(training)} training and {len(held)} validation tiles, recipe {chosen.name}, seed {seed}")
     with _watching(console) as watch:
         given = None if start is None else load_model(trained_model(start))
         progress = Trainer(chosen, training, held, out, seed, resume, watch, given).run()
-    console.print(
-        f"best validation F1 {progress.best_f1:.3f} in epoch {progress.best_epoch}: {out / 'model.safetensors'}"
-    )
+    kept = f"epoch {progress.best_epoch}, validation F1 {progress.best_f1:.3f}"
+    console.print(f"kept {kept}: {out / 'model.safetensors'}")
 
 
 @contextmanager
