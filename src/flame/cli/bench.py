@@ -69,7 +69,7 @@ def _accuracy(request: Request, console: Console) -> None:
     unknown = [name for name in request.only if name not in VARIANTS]
     if unknown:
         raise FlameError(f"no variant '{unknown[0]}'; known are {', '.join(VARIANTS)}")
-    data = {"simulated": request.data} | ({"real surfaces": request.real} if request.real else {})
+    data = {"simulated": request.data} | ({"real_surfaces": request.real} if request.real else {})
     variants = request.only or tuple(VARIANTS)
     tell = partial(console.print, highlight=False)
     console.print(Markdown(run_accuracy(data, request.out, variants, request.changes, request.workers or 2, tell)))

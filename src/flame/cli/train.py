@@ -25,7 +25,10 @@ def run(
         Path | None, typer.Option(help="Run folder or model.safetensors whose weights to start from.")
     ] = None,
     validation: Annotated[
-        list[Path] | None, typer.Option(help="Choose the epoch by the training tiles of this folder instead.")
+        list[Path] | None,
+        typer.Option(
+            help="Choose the epoch by the training tiles of this folder instead; their scenes are not trained on."
+        ),
     ] = None,
     change: Annotated[
         list[str] | None, typer.Option("--set", help="Change a setting of the recipe: model.score=none.")
@@ -38,7 +41,7 @@ def run(
 
     from flame.models.weights import load_model
     from flame.training import recipes
-    from flame.training.data import JoinedTiles, open_split, training_and_validation
+    from flame.training.data import training_and_validation
     from flame.training.distributed import join, one_after_another
     from flame.training.loop import Trainer
     from flame.training.overrides import override
@@ -54,9 +57,7 @@ def run(
             console.print(f"cache: {done} of {total} tiles")
 
     with one_after_another():
-        training, held = training_and_validation(data, workers, told)
-        if validation:
-            held = JoinedTiles(tuple(open_split(root, "train", workers, told) for root in validation))
+        training, held = training_and_validation(data, workers, told, validation or ())
     console.print(f"{len(training)} training and {len(held)} validation tiles, recipe {chosen.name}, seed {seed}")
     with _watching(console) as watch:
         given = None if start is None else load_model(start)

@@ -1,4 +1,4 @@
-"""One judgement for every method: the same thresholds, the same opening and the same smoothing for filters and networks.
+"""One judgement for every method: the same thresholds, opening and smoothing for filters and networks.
 
 A score map says little until it is cut at a threshold, and much depends on what is done around the cut. A network that
 is opened beside a filter that is not is no comparison. Here every score map is judged in five ways:
@@ -29,7 +29,7 @@ from flame.detection.metrics import PixelCounts, logit
 
 __all__ = ["RULES", "SMOOTHING_PX", "JudgedRow", "ScoreJudge", "judge_scores", "opened_score", "smoothed_score"]
 
-SMOOTHING_PX = (0.7, 1.0, 1.5, 2.0)
+SMOOTHING_PX = (0.7, 1.0, 1.5, 2.0, 3.0)
 """Standard deviations of the Gaussians that are tried. A wider one blurs plumes of a few pixels away."""
 
 RULES = {
@@ -61,7 +61,7 @@ def opened_score(
 def smoothed_score(
     score: Float[np.ndarray, "row col"], valid: Bool[np.ndarray, "row col"], sigma_px: float
 ) -> Float32[np.ndarray, "row col"]:
-    """The Gaussian average of the valid pixels around each valid pixel; 0 where invalid. Every pixel weighs the same."""
+    """The Gaussian average of the valid pixels around each valid pixel, all weighing the same; 0 where invalid."""
     weight = ndimage.gaussian_filter(valid.astype(np.float32), sigma_px, mode="constant")
     total = ndimage.gaussian_filter(np.where(valid, score, 0.0).astype(np.float32), sigma_px, mode="constant")
     return np.where(valid, total / np.where(valid, weight, 1.0), 0.0).astype(np.float32)

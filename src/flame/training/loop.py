@@ -24,6 +24,7 @@ from flame.training.distributed import World, join, share_batch_norm, sum_gradie
 from flame.training.evaluate import evaluate_model
 from flame.training.losses import Losses, training_loss
 from flame.training.recipes import OptimizerSettings, Recipe
+from flame.training.splits import require_plumes
 from flame.training.statistics import training_statistics
 
 __all__ = ["RunError", "StepReport", "Trainer", "learning_rate"]
@@ -91,6 +92,7 @@ class Trainer:
         cuda = torch.cuda.is_available()
         self.device = torch.device(f"cuda:{self.world.local_rank}" if cuda else "cpu")
         self.recipe = replace(recipe, model=replace(recipe.model, bands=len(training.bands)))
+        require_plumes(validation)
         self.training, self.validation = training, validation
         self.folder, self.seed = folder, seed
         self._watch = watch or (lambda _: None)
