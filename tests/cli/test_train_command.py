@@ -50,6 +50,8 @@ def test_a_folder_of_tiles_becomes_a_judged_model(data, tmp_path):
     figures = json.loads((out / "metrics.json").read_text())
     assert figures["tiles"] == len(TileCache(data / ".flame" / "test.cache"))
     assert figures["about"]["split"] == "test"
+    assert figures["rules"]["canonical_opened"]["tp"] == figures["counts"]["tp"], "the rule of the figures above"
+    assert figures["rules"]["best_opened"]["f1"] >= (figures["f1"] or 0.0)
 
 
 def test_two_folders_are_trained_on_together_and_a_third_validates(data, tmp_path):

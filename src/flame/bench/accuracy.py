@@ -170,8 +170,9 @@ def _spread(runs: list[dict[str, Any]], figure: str) -> dict[str, float] | None:
 
 
 def _markdown(summary: Mapping[str, Mapping[str, Mapping[str, Any]]], sets: tuple[str, ...]) -> str:
+    headings = [f"{name.replace('_', ' ')}: F1 | precision | recall | pixel FPR x 1e4" for name in sets]
     lines = [
-        "| method | " + " | ".join(f"{name}: F1 | precision | recall | pixel FPR x 1e4" for name in sets) + " |",
+        f"| method | {' | '.join(headings)} |",
         "|---|" + "---:|" * (4 * len(sets)),
     ]
     for title, by_set in summary.items():

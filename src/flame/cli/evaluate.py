@@ -23,7 +23,7 @@ def run(
     from rich.markdown import Markdown
 
     from flame.cli.progress import counting
-    from flame.detection import DecisionRule
+    from flame.detection import DecisionRule, ScoreJudge
     from flame.models.weights import load_model
     from flame.physics import BandMismatchError
     from flame.training.data import open_split
@@ -38,9 +38,11 @@ def run(
     if not tiles.bands.matches(stored.bands):
         raise BandMismatchError(stored.bands, tiles.bands, str(data))
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    rule, judge = DecisionRule(threshold), ScoreJudge(threshold, probabilities=True)
     with counting(console, "evaluating", len(tiles)) as step:
         metrics = evaluate_model(
-            stored.model.to(device), tiles, device, DecisionRule(threshold), batch=1, progress=lambda *_: step()
+            stored.model.to(device), tiles, device, rule, batch=1, progress=lambda *_: step(), judge=judge
         )
-    write_report(out, metrics, {"model": model.name, "data": data.name, "split": split, "threshold": threshold})
+    facts = {"model": model.name, "data": data.name, "split": split, "threshold": threshold}
+    write_report(out, metrics, facts, judge.rows() if metrics.counts.tp + metrics.counts.fn else {})
     console.print(Markdown(markdown_table(metrics)))

@@ -29,7 +29,7 @@ from flame.detection.metrics import PixelCounts, logit
 
 __all__ = ["RULES", "SMOOTHING_PX", "JudgedRow", "ScoreJudge", "judge_scores", "opened_score", "smoothed_score"]
 
-SMOOTHING_PX = (0.7, 1.0, 1.5, 2.0, 3.0)
+SMOOTHING_PX = (0.7, 1.0, 1.5, 2.0, 3.0, 4.5)
 """Standard deviations of the Gaussians that are tried. A wider one blurs plumes of a few pixels away."""
 
 RULES = {

@@ -1,7 +1,7 @@
 """Mixed precision where it helps, and processors that would die of it.
 
 Some virtual machines show a processor that names AMX but forbid its use. The first bfloat16 product that oneDNN gives
-to AMX then ends the process by SIGILL, without a word. So the product is tried in a child process first; where the child
+to AMX then ends the process by SIGILL, without a word. So the product is tried in a child process first; where that
 dies, oneDNN is kept from AMX. The training loop itself uses bfloat16 on GPUs only.
 """
 
