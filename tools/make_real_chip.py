@@ -1,9 +1,9 @@
 """Make a chip of real land in a sensor's bands from an AVIRIS scene in a MATLAB file, such as the ABU scenes.
 
-The Airport-Beach-Urban scenes (Kang et al. 2017, IEEE TGRS 55, 5600-5611; look for "ABU data set", Xudong Kang) are 100 x
-100 or 150 x 150 pixels of AVIRIS radiance, most in 188 to 207 bands of 10 nm: `data` (row, column, band), raw numbers, and
-`map`, the anomalies, which is not used here. A file does not say which of AVIRIS's 224 bands were kept, so their
-centres must be given: a text file with one number of nanometres for each band. AVIRIS stores radiance in
+The Airport-Beach-Urban scenes (Kang et al. 2017, IEEE TGRS 55, 5600-5611; look for "ABU data set", Xudong Kang) are
+100 x 100 or 150 x 150 pixels of AVIRIS radiance, most in 188 to 207 bands of 10 nm: `data` (row, column, band), raw
+numbers, and `map`, the anomalies, which is not used here. A file does not say which of AVIRIS's 224 bands were kept, so
+their centres must be given: a text file with one number of nanometres for each band. AVIRIS stores radiance in
 µW cm-2 nm-1 sr-1 times 300 up to 1000 nm, times 600 up to 1800 nm, and times 1200 beyond.
 
 Spectra are interpolated to the sensor's finer bands, which smooths their noise: add sensor noise when plumes are
