@@ -127,9 +127,12 @@ def limit_rows(report: dict[str, Any]) -> Table:
     """The report as a table; rows named STARCOP are the published figures on real tiles, opened."""
     table = Table(
         title=f"{report['tiles']} tiles, {100 * report['plume_pixel_share']:.2f} % plume pixels, "
-        f"{100 * report['plume_tile_share']:.0f} % of tiles with a plume"
+        f"{100 * report['plume_tile_share']:.0f} % of tiles with a plume",
+        caption="FPR: share of background pixels called plume, in 1e-4",
+        box=None,
+        padding=(0, 2, 0, 0),
     )
-    for heading in ("", "threshold", "F1", "precision", "recall", "FPR x 1e4"):
+    for heading in ("", "threshold", "F1", "precision", "recall", "FPR"):
         table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
 
     def row(title: str, threshold: str, figures: dict[str, Any]) -> None:
@@ -139,11 +142,10 @@ def limit_rows(report: dict[str, Any]) -> Table:
     row("limit", "", report["limit"])
     for name, rows in report["filters"].items():
         method = FILTERS[name]
-        table.add_section()
-        table.add_row(method.title)
+        table.add_row(method.title, style="bold")
         for rule, figures in rows.items():
-            width = f", {figures['smoothing_px']:g} px" if "smoothing_px" in figures else ""
-            row(f"  {_rule_words(method, rule)}", f"{figures['threshold']:.4g}{width}", figures)
+            width = f" {figures['smoothing_px']:g} px" if "smoothing_px" in figures else ""
+            row(f"  {_rule_words(method, rule)}{width}", f"{figures['threshold']:.4g}", figures)
         if name in published_starcop_rows():
             row("  STARCOP, opened", f"{method.threshold:g}", published_starcop_rows()[name].summary())
     return table
