@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from flame.bench import accuracy
@@ -9,6 +10,7 @@ from flame.bench.accuracy import VARIANTS, Variant, accuracy_table, run_accuracy
 from flame.bench.baselines import rule_title
 from flame.detection import RULES, PixelCounts, judge_scores, plume_mask
 from flame.filters import FILTERS
+from flame.models import BatchPreparer
 from flame.models.weights import load_model
 from flame.pipeline.datasets import SimulationPlan, simulate_dataset
 from flame.training.batches import stack
@@ -40,13 +42,14 @@ def test_the_models_row_is_that_of_its_masks_on_the_test_split(data, finished):
     out, table, said = finished
     assert any("epoch 1/1" in line for line in said)
     model, tiles = load_model(out / "flame-plus-seed0").model.eval(), open_split(data["simulated"], "test")
+    preparer = BatchPreparer(model.settings, tiles.bands)
     counts, maps = PixelCounts(), []
     for number in range(len(tiles)):
         tile = tiles[number]
-        (probability,) = probabilities(model, stack([tile]))
-        mask = plume_mask(probability, tile.valid)
-        counts += PixelCounts.of(mask, tile.label, tile.valid)
-        maps.append((probability, tile.label, tile.valid))
+        layers = stack([tile], preparer)
+        (probability,), (usable,) = probabilities(model, layers), layers.usable.numpy()
+        counts += PixelCounts.of(plume_mask(probability, usable), tile.label, tile.valid)
+        maps.append((np.where(usable, probability, np.float32(0)), tile.label, tile.valid))
     figures = json.loads((out / "accuracy.json").read_text())["flame-plus"]["simulated"]
     assert figures["seeds"] == 1
     assert min(counts.tp, counts.fp, counts.fn) > 0, "or the figures would say nothing"

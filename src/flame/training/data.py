@@ -102,14 +102,17 @@ def training_and_validation(
     roots: Sequence[Path],
     workers: int = 1,
     progress: Callable[[int, int], None] | None = None,
+    hold_out: bool = True,
     validation: Sequence[Path] = (),
 ) -> tuple[JoinedTiles, JoinedTiles]:
-    """Tiles to train on and tiles to validate with; no scene is on both sides.
+    """Tiles to train on and tiles to validate with; no scene is on both sides, if held out.
 
     Args:
         roots: Folders whose training splits are used.
         workers: Processes to build caches with.
         progress: Called with the number of tiles done and of all while building.
+        hold_out: Whether the tiles to validate with are kept out of training. If not, their figures only tell how a
+            run goes.
         validation: Folders whose training splits validate; training then leaves out their scenes. A share of the
             scenes of `roots` unless given.
     """
@@ -117,11 +120,12 @@ def training_and_validation(
     names = [name for cache in caches for name in cache.names]
     if validation:
         others = [open_split(root, "train", workers, progress) for root in validation]
-        kept = on_other_ground(names, [name for cache in others for name in cache.names])
+        held_names = [name for cache in others for name in cache.names]
+        kept = on_other_ground(names, held_names) if hold_out else np.ones(len(names), np.bool_)
         return _chosen(caches, kept), JoinedTiles(tuple(others))
     # Of all folders together: a scene may have tiles in several of them.
     held = validation_mask(names)
-    return _chosen(caches, ~held), _chosen(caches, held)
+    return _chosen(caches, ~held | (not hold_out)), _chosen(caches, held)
 
 
 def _chosen(caches: Sequence[TileCache], wanted: Bool[np.ndarray, " tile"]) -> JoinedTiles:
