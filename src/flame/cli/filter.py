@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import numpy as np
 import typer
@@ -13,25 +13,29 @@ from rich.console import Console
 from flame.cli.options import completing, output_file
 from flame.errors import FlameError
 from flame.files import whole_file
-from flame.filters import FILTERS, Filter, LinearSettings, Mag1cSettings, filter_named
+from flame.filters import FILTERS, LINEAR, Filter, Mag1cSettings, filter_named
 from flame.filters.target import TargetRule
 
 if TYPE_CHECKING:
     from flame.scene import Scene
 
-_LINEAR = ("cem", "mf", "ace")
+
+def _chosen(method: str, target: str | None) -> Filter:
+    """The filter asked for; `mf --target additive` is `mf-additive`."""
+    chosen = filter_named(method)
+    if target is None:
+        return chosen
+    if chosen.name not in LINEAR:
+        raise FlameError(f"--target belongs to {', '.join(LINEAR)}, not to {chosen.name}")
+    if target not in get_args(TargetRule):
+        raise FlameError(f"no target '{target}'; known are {', '.join(get_args(TargetRule))}")
+    return chosen if target == "multiplicative" else filter_named(f"{chosen.name}-{target}")
 
 
-def _settings(name: str, columns: int | None, target: str | None) -> Mag1cSettings | LinearSettings | None:
+def _settings(name: str, columns: int | None) -> Mag1cSettings | None:
     if columns is not None and name != "mag1c":
         raise FlameError(f"--columns belongs to mag1c, not to {name}")
-    if target is not None and name not in _LINEAR:
-        raise FlameError(f"--target belongs to {', '.join(_LINEAR)}, not to {name}")
-    if target is not None and target not in get_args(TargetRule):
-        raise FlameError(f"no target '{target}'; known are {', '.join(get_args(TargetRule))}")
-    if columns is not None:
-        return Mag1cSettings(column_group=columns)
-    return LinearSettings(target=cast(TargetRule, target)) if target is not None else None
+    return None if columns is None else Mag1cSettings(column_group=columns)
 
 
 def _plot(path: Path, scene: Scene, score: Float32[np.ndarray, "row col"], method: Filter) -> None:
@@ -85,8 +89,8 @@ def run(
     from flame.products.geolocate import map_grid
     from flame.products.geotiff import write_cog
 
-    chosen = filter_named(method)
-    settings = _settings(chosen.name, columns, target)
+    chosen = _chosen(method, target)
+    settings = _settings(chosen.name, columns)
     scene = read_scene(scene_path).methane()
     score = chosen.score(scene.radiance, scene.bands, scene.valid, settings)
     write_cog(out, score, scene.valid, map_grid(scene.geo), f"{chosen.title} ({chosen.unit})", {"filter": chosen.name})

@@ -6,11 +6,12 @@ from flame.filters.log_mf import LogMatchedFilter, LogMfSettings
 from flame.filters.log_mf import fit as fit_log_mf
 from flame.filters.mag1c import Mag1cSettings
 from flame.filters.mag1c_sas import Mag1cSasSettings
-from flame.filters.registry import FILTERS, Filter, filter_named
+from flame.filters.registry import FILTERS, LINEAR, Filter, filter_named
 from flame.filters.target import LinearSettings
 
 __all__ = [
     "FILTERS",
+    "LINEAR",
     "BackgroundSettings",
     "Filter",
     "FilterError",

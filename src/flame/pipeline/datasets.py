@@ -14,10 +14,13 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from flame import __version__
 from flame.errors import FlameError
 from flame.files import write_json
 from flame.io import read_scene, starcop
+from flame.io.names import injected_name
 from flame.scene import Scene
 from flame.simulate import (
     SimulatedTile,
@@ -80,9 +83,15 @@ class SimulationPlan:
         return {**asdict(self), "backgrounds": [Path(name).name for name in self.backgrounds]}
 
     def name(self, index: int) -> str:
-        """Name of a tile."""
-        kind = "real" if self.backgrounds else "sim"
-        return f"{kind}_{self.preset}_{self.seed}_{index:06d}"
+        """Name of a tile; on real ground it tells which, so that a split never has the same ground on both sides."""
+        if self.backgrounds:
+            ground = Path(self._ground(tile_generator(self.seed, index))).stem
+            return injected_name(ground, self.preset, self.seed, index)
+        return f"sim_{self.preset}_{self.seed}_{index:06d}"
+
+    def _ground(self, rng: np.random.Generator) -> str:
+        """The real scene of a tile: the first thing its stream draws."""
+        return self.backgrounds[int(rng.integers(len(self.backgrounds)))]
 
     def split(self, index: int) -> str:
         """Split of a tile, `train` or `test`."""
@@ -93,8 +102,7 @@ class SimulationPlan:
         rng = tile_generator(self.seed, index)
         if not self.backgrounds:
             return simulate_tile(rng, self.settings(), self.name(index))
-        path = self.backgrounds[int(rng.integers(len(self.backgrounds)))]
-        scene = cut_background(background_scene(path), rng, self.size)
+        scene = cut_background(background_scene(self._ground(rng)), rng, self.size)
         return inject_plume(scene, rng, self.settings(), self.name(index), add_noise=self.background_noise)
 
 
