@@ -86,7 +86,7 @@ def test_memory_does_not_grow_with_the_lines(detector):
 
 def test_wrong_lines_are_refused_at_once(detector):
     stream = detector.stream(20)
-    with pytest.raises(StreamError, match="4 bands and 20 columns, got 3 and 20"):
+    with pytest.raises(StreamError, match="4 x lines x 20 .*, got 3 x 1 x 20"):
         stream.push(np.ones((3, 1, 20), dtype=np.float32))
     assert stream.close() == []
     assert stream.close() == []

@@ -7,17 +7,21 @@ from importlib import import_module
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from flame import __version__
 from flame.errors import FlameError
+from flame.files import printable
 
-__all__ = ["app", "main"]
+__all__ = ["app", "main", "print_error"]
 
 COMMANDS = ("spectrum", "filter", "simulate", "train", "evaluate", "export", "bench", "detect", "demo", "profile")
 """Each is a module of `flame.cli` with a function `run`; its docstring is the command's help."""
 
 EXIT_MISTAKE = 1
 EXIT_PARTLY_FAILED = 3
+EXIT_STOPPED = 130
+"""As shells report a command that Ctrl-C ended."""
 
 app = typer.Typer(
     name="flame",
@@ -47,10 +51,16 @@ for _name in COMMANDS:
     app.command(_name)(import_module(f"flame.cli.{_name}").run)
 
 
+def print_error(words: str) -> None:
+    """Prints an error as it is: brackets are not markup, and no control character reaches the terminal."""
+    text = Text.assemble(("error:", "bold red"), " ", "\n".join(map(printable, words.splitlines())))
+    Console(stderr=True).print(text, soft_wrap=True)
+
+
 def main() -> None:
     """Entry point: a user's mistake ends with one line and exit code 1, never a traceback."""
     try:
         app()
     except (FlameError, OSError) as mistake:
-        Console(stderr=True).print(f"[bold red]error:[/] {mistake}", highlight=False, markup=True)
+        print_error(str(mistake))
         sys.exit(EXIT_MISTAKE)

@@ -23,6 +23,7 @@ __all__ = [
     "OnnxRuntimeBackend",
     "OpenVinoBackend",
     "open_backend",
+    "require_runtime",
     "runs_natively",
     "usable_cores",
 ]
@@ -165,17 +166,29 @@ def open_backend(model: ModelPackage, runtime: str = "auto", threads: int | None
     Raises:
         ModelError: If the engine is not known or not installed, or cannot load the graph.
     """
-    if runtime not in RUNTIMES:
-        raise ModelError(f"no runtime '{runtime}'; known are {', '.join(RUNTIMES)}")
+    require_runtime(runtime)
     threads = threads or usable_cores()
-    has_openvino = find_spec("openvino") is not None
-    if runtime == "openvino" and not has_openvino:
-        raise ModelError("OpenVINO is not installed; install flame-methane[openvino] or take --runtime onnxruntime")
     if runtime == "native" or (runtime == "auto" and runs_natively(model)):
         return NativeBackend(model, threads)
-    if runtime == "onnxruntime" or not has_openvino:
+    if runtime == "onnxruntime" or not _has_openvino():
         return OnnxRuntimeBackend(model, threads)
     return OpenVinoBackend(model, threads)
+
+
+def require_runtime(runtime: str) -> None:
+    """Refuses an engine that is not known or not installed, before anything else is done.
+
+    Raises:
+        ModelError: If it cannot be used here.
+    """
+    if runtime not in RUNTIMES:
+        raise ModelError(f"no runtime '{runtime}'; known are {', '.join(RUNTIMES)}")
+    if runtime == "openvino" and not _has_openvino():
+        raise ModelError("OpenVINO is not installed; install flame-methane[openvino] or take --runtime onnxruntime")
+
+
+def _has_openvino() -> bool:
+    return find_spec("openvino") is not None
 
 
 def runs_natively(model: ModelPackage) -> bool:

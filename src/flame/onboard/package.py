@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -14,6 +15,8 @@ from flame.physics import BandMismatchError, BandSet
 __all__ = [
     "DEFAULT_MODEL",
     "ModelPackage",
+    "candidate_models",
+    "choose_among",
     "choose_model",
     "load_model",
     "packaged_models",
@@ -132,10 +135,26 @@ def choose_model(which: str | Path | None, bands: BandSet) -> ModelPackage:
         BandMismatchError: If no model of the family fits; the message has both band lists.
         ModelError: As in `load_model`.
     """
-    members = _family(which)
-    if not members:
-        return load_model(which)
-    models = [load_model(name) for name in members]
+    return choose_among(candidate_models(which), bands)
+
+
+def candidate_models(which: str | Path | None) -> list[ModelPackage]:
+    """The models among which a scene's bands choose: those of a packaged family, or the one that is named.
+
+    Raises:
+        ModelError: As in `load_model`.
+    """
+    return [load_model(name) for name in _family(which)] or [load_model(which)]
+
+
+def choose_among(models: Sequence[ModelPackage], bands: BandSet) -> ModelPackage:
+    """The first model that was made for these bands; a single one is taken as it is, the detector checks it.
+
+    Raises:
+        BandMismatchError: If several were given and none fits.
+    """
+    if len(models) == 1:
+        return models[0]
     for model in models:
         if fitting_bands(bands, model.manifest.bands) is not None:
             return model
