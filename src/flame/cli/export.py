@@ -22,18 +22,17 @@ def run(
     ] = None,
 ) -> None:
     """Write a trained model as ONNX with its manifest, after checking it against torch on every runtime here."""
-    import json
-
     from rich.console import Console
 
     from flame.errors import FlameError
     from flame.io import read_scene
     from flame.pipeline.export import export_model
+    from flame.records import read_json
 
     notes = dict(entry.partition("=")[::2] for entry in note or [])
     if not all(notes.values()):
         raise FlameError(f"notes are KEY=VALUE, got {note}")
-    figures = json.loads(metrics.read_text()) if metrics is not None else None
+    figures = None if metrics is None else read_json(metrics, "the metrics of `flame evaluate`")
     console = Console()
     path, agreements = export_model(source, out, tile, name, [read_scene(p) for p in check or []], notes, figures)
     for found in agreements:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field
+from typing import Literal
 
 from flame.errors import FlameError
 from flame.models.conditioning import BackgroundSettings
 from flame.models.heads import ScoreKind
 from flame.models.noise_inputs import NOISE_INPUTS
+from flame.records import parse_json, record
 
 __all__ = ["FlameSettings", "ModelSettingsError"]
 
@@ -88,12 +89,6 @@ class FlameSettings:
         """The settings written by `to_json`.
 
         Raises:
-            ModelSettingsError: If a field is not known to this version.
+            RecordError: If a field is not known to this version, or of another type.
         """
-        stored: dict[str, Any] = json.loads(text)
-        unknown = set(stored) - {entry.name for entry in fields(cls)}
-        if unknown:
-            raise ModelSettingsError(f"model settings have unknown fields {sorted(unknown)}; written by a newer flame?")
-        stored["background"] = BackgroundSettings(**stored.get("background", {}))
-        stored["noise_inputs"] = tuple(stored.get("noise_inputs", ()))
-        return cls(**stored)
+        return record(cls, parse_json(text, "model settings", "the settings of a FLAME model"), "model settings")

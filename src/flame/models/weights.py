@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -18,6 +19,7 @@ from flame.files import write_whole
 from flame.models.flame import Flame
 from flame.models.settings import FlameSettings
 from flame.physics import BandSet, unit_absorption
+from flame.records import parse_json
 
 __all__ = ["StoredModel", "WeightsError", "load_model", "save_model"]
 
@@ -68,12 +70,25 @@ def load_model(path: Path) -> StoredModel:
         with safe_open(path, "pt") as file:
             header = file.metadata() or {}
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as failure:
+    except (SafetensorError, RuntimeError, OSError) as failure:
         raise WeightsError(f"{path}: not a safetensors file, or damaged ({failure})") from failure
     if header.get("format") != "flame-model-1":
         raise WeightsError(f"{path}: a safetensors file, but not of a FLAME model")
-    settings = FlameSettings.from_json(header["settings"])
-    bands = BandSet(np.array(json.loads(header["centres_nm"])), np.array(json.loads(header["fwhm_nm"])))
-    model = Flame(settings, unit_absorption(bands))
-    model.load_state_dict(weights)
-    return StoredModel(model.eval(), bands, json.loads(header["provenance"]))
+    if not all(bool(torch.isfinite(tensor).all()) for tensor in weights.values()):
+        raise WeightsError(f"{path}: holds weights that are NaN or infinite; the file is damaged, or its run failed")
+    try:
+        settings = FlameSettings.from_json(header["settings"])
+        centres_nm, fwhm_nm, provenance = (
+            parse_json(header[name], f"{path}: {name}", "what training wrote", finite=name != "provenance")
+            for name in ("centres_nm", "fwhm_nm", "provenance")
+        )
+        bands = BandSet(np.array(centres_nm), np.array(fwhm_nm))
+        longest = max((max(tensor.shape, default=1) for tensor in weights.values()), default=0)
+        if max(settings.bands, settings.width, settings.modes) > longest:
+            raise WeightsError("larger than any of its tensors")
+        model = Flame(settings, unit_absorption(bands))
+        model.load_state_dict(weights)
+    except (RuntimeError, ValueError, TypeError, KeyError, IndexError, OverflowError, MemoryError) as failure:
+        first = next(iter(str(failure).splitlines()), type(failure).__name__)
+        raise WeightsError(f"{path}: its header and its weights do not make a FLAME model ({first})") from failure
+    return StoredModel(model.eval(), bands, provenance)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float32, UInt8
+from jaxtyping import Bool, Float32, Real, UInt8
 
 from flame.detection import Plume, PlumeTracker, TileGrid, plume_mask
 from flame.errors import FlameError
@@ -63,8 +63,6 @@ class LineStream:
     def __init__(
         self, engine: StripEngine, manifest: Manifest, grid: TileGrid, width: int, max_plume_rows: int = 2048
     ) -> None:
-        if width < 1:
-            raise StreamError(f"a stream needs lines of at least one column, got {width}")
         bands = len(manifest.band_centres_nm)
         self._engine = engine
         self._rule = manifest.rule
@@ -88,14 +86,14 @@ class LineStream:
 
     def push(
         self,
-        radiance: Float32[np.ndarray, "band line col"],
-        rgb: Float32[np.ndarray, "3 line col"] | None = None,
+        radiance: Real[np.ndarray, "band line col"],
+        rgb: Real[np.ndarray, "3 line col"] | None = None,
         valid: Bool[np.ndarray, "line col"] | None = None,
     ) -> list[StreamBlock]:
         """Takes some lines and returns what they finish, often nothing. Lines that are refused leave no trace.
 
         Args:
-            radiance: Radiance in the model's bands.
+            radiance: Radiance in the model's bands, as whole numbers or floats; kept as float32.
             rgb: Radiance near 640, 550 and 460 nm, if the model takes it.
             valid: Pixels known to be good; all unless given. Bad values are found anyway.
 

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 __all__ = ["Ring", "globe_polygons", "signed_area"]
 
-Ring = Float[np.ndarray, "corner 2"]
+Ring = Float[np.ndarray, "_corner 2"]
 """Corners as (longitude, latitude) in degrees; the first is not repeated."""
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from flame.detection import PixelPolygon, Plume
 from flame.files import write_json
@@ -19,6 +19,7 @@ from flame.scene import Acquisition, GeoGrid
 
 __all__ = ["LightPath", "plume_feature", "plume_properties", "write_geojson"]
 
+_BENDING_DEG = 80.0
 _LOWEST_SUN_DEG = 85.0
 """Beyond this, flat air is no picture of the Earth's, and an angle is more likely a mistake."""
 
@@ -85,7 +86,7 @@ def plume_properties(plume: Plume, number: int, geo: GeoGrid | None, light: Ligh
             "peak_longitude": round(float(lon[1]), _DIGITS),
             "peak_latitude": round(float(lat[1]), _DIGITS),
             "area_m2": round(plume.area_px * area_m2, 1),
-            "mass_kg": round(kg_per_m2_from_ppm_m(column_ppm_m_px) * area_m2, 2),
+            "mass_kg": float(f"{kg_per_m2_from_ppm_m(column_ppm_m_px) * area_m2:.6g}"),
             "light_path_factor": round(light.factor, 4),
             "light_path_basis": light.basis,
         }
@@ -122,14 +123,22 @@ def _polygons(plume: Plume, geo: GeoGrid) -> list[list[list[list[float]]]] | Non
     """The outline in degrees; None if the position of a corner is not known."""
     found = []
     for polygon in plume.polygons:
-        rings = [
-            np.stack(longitude_latitude(geo, ring[:, 0].astype(float), ring[:, 1].astype(float)), axis=1)
-            for ring in _rings(polygon)
-        ]
+        rings = [_on_globe(ring.astype(float), geo) for ring in _rings(polygon)]
         if not all(np.isfinite(ring).all() for ring in rings):
             return None
         found += [[_closed(ring) for ring in part] for part in globe_polygons(rings)]
     return found or None
+
+
+def _on_globe(ring: Float[np.ndarray, "_corner 2"], geo: GeoGrid) -> Ring:
+    """A ring of (row, col) corners in degrees; near a pole, where straight sides bend, with a corner at every pixel."""
+    placed = np.stack(longitude_latitude(geo, ring[:, 0], ring[:, 1]), axis=1)
+    if not np.abs(placed[:, 1]).max() > _BENDING_DEG:
+        return placed
+    sides = zip(ring, np.roll(ring, -1, axis=0), strict=True)
+    steps = [np.linspace(one, other, int(np.abs(other - one).max()), endpoint=False) for one, other in sides]
+    every = np.concatenate(steps)
+    return np.stack(longitude_latitude(geo, every[:, 0], every[:, 1]), axis=1)
 
 
 def _closed(ring: Ring) -> list[list[float]]:

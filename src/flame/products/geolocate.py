@@ -119,14 +119,15 @@ def _bilinear(field: Float[np.ndarray, "row col"], at: Float[np.ndarray, "2 n"])
 
 
 def pixel_area_m2(geo: GeoGrid, row: float, col: float) -> float:
-    """Ground area of a pixel at that place, on the ellipsoid; NaN if its position is not known."""
-    lon, lat = longitude_latitude(geo, np.array([row, row + 1, row]), np.array([col, col, col + 1]))
+    """Ground area of a pixel whose centre is there, on the ellipsoid; NaN if its position is not known."""
+    half = np.array([-0.5, -0.5, 0.5, 0.5])
+    lon, lat = longitude_latitude(geo, row + half, col + half[[0, 2, 3, 1]])
     squash = 1 - _FLATTENING
     x, y, z = _unit_vectors(lon, lat)
     # From the centre of the Earth, in m: flattening squeezes the polar axis.
     normal = _EQUATOR_M / np.sqrt(x**2 + y**2 + (squash * z) ** 2)
-    corner, down, right = np.stack([x * normal, y * normal, squash**2 * z * normal], axis=1)
-    return float(np.linalg.norm(np.cross(down - corner, right - corner)))
+    corners = np.stack([x * normal, y * normal, squash**2 * z * normal], axis=1)
+    return float(np.linalg.norm(np.cross(corners[2] - corners[0], corners[3] - corners[1]))) / 2
 
 
 def _unwrapped(longitude_deg: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:

@@ -137,6 +137,7 @@ class _Job:
         try:
             _write(self.file, slot, self.source.tile(slot), self.teacher)
         except FlameError as failure:
+            self.file.arrays["crc"][slot] = 0
             state[slot] = State.FAILED
             return str(failure)
         self.file.arrays["crc"][slot] = self.file.checksum(slot)
