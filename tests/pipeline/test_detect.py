@@ -29,6 +29,12 @@ def model(tmp_path):
     return str(write_package(package, tmp_path / "model" / "tiny.onnx"))
 
 
+@pytest.fixture
+def quick(monkeypatch):
+    """Drawing takes most of the time of a small scene; where the picture is not asked about, it is a dot."""
+    monkeypatch.setattr("flame.pipeline.scene_products.plot_quicklook", lambda path, *_: path.write_bytes(b"\x89PNG"))
+
+
 def _chip(path, boxes=((8, 8, 14, 14),), centres=CENTRES_NM, seed=0):
     scene, mask = plume_scene(64, 80, boxes, seed)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +70,7 @@ def test_every_product_says_the_same(model, tmp_path):
     assert "flight.npz" in page
 
 
-def test_quality_flags_reach_the_facts(model, tmp_path):
+def test_quality_flags_reach_the_facts(model, quick, tmp_path):
     chip, _ = _chip(tmp_path / "a.npz")
     arrays = dict(np.load(chip))
     arrays["radiance"][:, :5] = np.nan
@@ -73,7 +79,7 @@ def test_quality_flags_reach_the_facts(model, tmp_path):
     assert "invalid" in json.loads((tmp_path / "out" / "a" / "detection.json").read_text())["quality"]
 
 
-def test_some_inputs_may_fail_and_the_rest_are_done(model, tmp_path):
+def test_some_inputs_may_fail_and_the_rest_are_done(model, quick, tmp_path):
     good, _ = _chip(tmp_path / "good.npz")
     other_bands, _ = _chip(tmp_path / "shifted.npz", centres=np.array(CENTRES_NM) + 5)
     inputs = [str(good), str(other_bands), str(tmp_path / "[missing].npz")]
@@ -87,14 +93,14 @@ def test_some_inputs_may_fail_and_the_rest_are_done(model, tmp_path):
 
 
 @pytest.mark.parametrize(("names", "code"), [(["good.npz"], 0), (["absent.npz"], 1)])
-def test_exit_codes(names, code, model, tmp_path):
+def test_exit_codes(names, code, model, quick, tmp_path):
     _chip(tmp_path / "good.npz")
     inputs = [str(tmp_path / name) for name in names]
     result = CliRunner().invoke(app, ["detect", *inputs, "--out", str(tmp_path / "out"), "--model", model])
     assert result.exit_code == code, result.output
 
 
-def test_packets_come_with_the_products_if_asked(model, tmp_path):
+def test_packets_come_with_the_products_if_asked(model, quick, tmp_path):
     _chip(tmp_path / "a.npz")
     options = ["--out", str(tmp_path / "out"), "--model", model, "--downlink"]
     result = CliRunner().invoke(app, ["detect", str(tmp_path / "a.npz"), *options])
@@ -108,7 +114,7 @@ def _found(folder):
     return json.loads((folder / "detection.json").read_text())
 
 
-def test_scenes_of_one_name_are_kept_apart_in_one_run_and_over_two(model, tmp_path):
+def test_scenes_of_one_name_are_kept_apart_in_one_run_and_over_two(model, quick, tmp_path):
     first, _ = _chip(tmp_path / "a" / "x.npz")
     second, _ = _chip(tmp_path / "b" / "x.npz", ((8, 8, 14, 14), (30, 30, 40, 40)))
     third, _ = _chip(tmp_path / "c" / "x.npz", (), seed=3)
@@ -118,7 +124,7 @@ def test_scenes_of_one_name_are_kept_apart_in_one_run_and_over_two(model, tmp_pa
     assert [_found(out / name)["plumes"] for name in ("x", "x-2", "x-3")] == [1, 2, 0]
 
 
-def test_what_is_finished_is_kept_by_content_unless_forced(model, tmp_path):
+def test_what_is_finished_is_kept_by_content_unless_forced(model, quick, tmp_path):
     chip, _ = _chip(tmp_path / "x.npz")
     out = tmp_path / "out"
 
@@ -142,6 +148,20 @@ def test_what_is_finished_is_kept_by_content_unless_forced(model, tmp_path):
     changed = run(moved)  # another content at the same place takes the folder over
     assert (changed.state, changed.plumes, changed.folder) == ("done", 2, out / "x")
     assert sorted(p.name for p in out.iterdir()) == ["report.html", "x"]
+
+
+def test_a_damaged_record_is_made_again(model, quick, tmp_path):
+    chip, _ = _chip(tmp_path / "x.npz")
+    out = tmp_path / "out"
+    detect_files([chip], out, Detectors(model))
+    for change in ({"plumes": "many"}, {"seconds": 3}, {"downlink": {"x": 1}}, {"input_sha256": None}):
+        (out / "x" / "detection.json").write_text(json.dumps(_found(out / "x") | change))
+        (outcome,) = detect_files([chip], out, Detectors(model))
+        assert (outcome.state, outcome.folder) == ("done", out / "x")
+    (out / "x" / "quicklook.png").unlink()
+    (out / "x" / "quicklook.png").mkdir()
+    detect_module.write_scene_report(out / "report.html", [outcome])
+    assert "The quick look cannot be read." in (out / "report.html").read_text()
 
 
 def test_an_unfinished_scene_is_done_again_in_its_own_folder(model, tmp_path, monkeypatch):
@@ -192,7 +212,7 @@ def test_odd_names_all_work(model, tmp_path):
     assert "<img src=x>" not in page
 
 
-def test_nothing_is_written_outside_of_out(model, tmp_path, monkeypatch):
+def test_nothing_is_written_outside_of_out(model, quick, tmp_path, monkeypatch):
     work = tmp_path / "data" / "inner"
     work.mkdir(parents=True)
     _chip(tmp_path / "data" / "x.npz")
@@ -206,7 +226,7 @@ def test_nothing_is_written_outside_of_out(model, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("failure", [ZeroDivisionError("by [zero]\nand more"), MemoryError(), RecursionError("deep")])
-def test_whatever_an_input_raises_the_others_are_done(failure, model, tmp_path, monkeypatch):
+def test_whatever_an_input_raises_the_others_are_done(failure, model, quick, tmp_path, monkeypatch):
     chips = [_chip(tmp_path / f"{name}.npz")[0] for name in "abc"]
     real = detect_module.read_scene
 
@@ -229,7 +249,7 @@ def test_whatever_an_input_raises_the_others_are_done(failure, model, tmp_path, 
     assert sorted(p.name for p in out.iterdir()) == ["a", "c", "failures.log", "report.html"]
 
 
-def test_ctrl_c_leaves_a_report_of_what_is_done(model, tmp_path, monkeypatch):
+def test_ctrl_c_leaves_a_report_of_what_is_done(model, quick, tmp_path, monkeypatch):
     chips = [_chip(tmp_path / f"{name}.npz")[0] for name in "abc"]
     real = detect_module.read_scene
 
@@ -263,7 +283,7 @@ def test_mistakes_show_before_the_work(model, tmp_path, monkeypatch):
         Detectors(str(tmp_path / "absent.onnx"))
 
 
-def test_no_scene_is_held_longer_than_its_own_turn(model, tmp_path, monkeypatch):
+def test_no_scene_is_held_longer_than_its_own_turn(model, quick, tmp_path, monkeypatch):
     chips = [_chip(tmp_path / f"{name}.npz")[0] for name in "abc"]
     seen = []
     real = detect_module.read_scene

@@ -154,7 +154,8 @@ def _detect(scene: SceneInput, out: Path, detectors: Detectors, downlink: bool, 
     folder = claim_folder(out, scene, _RESERVED)
     try:
         if not force and _is_finished(folder, scene, detectors, downlink):
-            return _outcome(scene, folder, folder.record, "kept")
+            with suppress(KeyError, TypeError, ValueError, AttributeError):  # a damaged record: do it again
+                return _outcome(scene, folder, folder.record, "kept")
         content = read_scene(scene.path)
         detector = detectors.for_bands(content.bands)
         detection = detector.run(content)

@@ -120,8 +120,8 @@ def read_section(folder: Path) -> ReportSection:
     try:
         rows = [feature["properties"] for feature in plumes["features"]]
         shown = [{name: row[name] for name in _TABLE if name in row} for row in rows]
-        return ReportSection(facts["source"], _short(facts), folder / "quicklook.png", shown)
-    except (KeyError, TypeError, ZeroDivisionError) as failure:
+        return ReportSection(str(facts["source"]), _short(facts), folder / "quicklook.png", shown)
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, OverflowError) as failure:
         raise RecordError(f"{folder}: the products are damaged ({failure!r}); run it again with --force") from None
 
 

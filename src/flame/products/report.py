@@ -53,10 +53,18 @@ class ReportSection:
         if self.facts:
             parts.append(_table([self.facts]))
         if self.picture is not None:
-            data = base64.b64encode(self.picture.read_bytes()).decode()
-            parts.append(f'<img alt="quick look of {escape(self.title)}" src="data:image/png;base64,{data}">')
+            parts.append(self._image(self.picture))
         parts.append(_table(self.rows) if self.rows else "<p>No plume found.</p>")
         return "\n".join(parts)
+
+    def _image(self, picture: Path) -> str:
+        try:
+            data = base64.b64encode(picture.read_bytes() if picture.is_file() else b"").decode()
+        except OSError:
+            data = ""
+        if not data:  # a lost picture is no reason to lose the page
+            return '<p class="failed">The quick look cannot be read.</p>'
+        return f'<img alt="quick look of {escape(self.title)}" src="data:image/png;base64,{data}">'
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -81,6 +81,8 @@ def load_checkpoint(
     Raises:
         CheckpointError: If the file is damaged or belongs to another recipe or seed.
     """
+    if not path.is_file():
+        raise CheckpointError(f"{path}: no such checkpoint; start the run anew without --resume")
     try:
         with safe_open(path, "pt") as file:
             header = file.metadata() or {}

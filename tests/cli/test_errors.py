@@ -1,0 +1,37 @@
+"""Errors reach the user as they are: one line, nothing taken for markup, no control characters."""
+
+import sys
+
+import pytest
+
+import flame.cli.app as cli
+from flame.errors import FlameError
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("scene[a].hdr: no such file", "error: scene[a].hdr: no such file"),
+        ("[/x]: of no format", "error: [/x]: of no format"),
+        ("[bold]x[/bold] [red", "error: [bold]x[/bold] [red"),
+        ("a\x1b[2Jb\udcff", "error: a\\x1b[2Jb\\udcff"),
+        ("x" * 300, "error: " + "x" * 300),
+    ],
+)
+def test_an_error_is_printed_as_it_is(words, shown, monkeypatch, capsys):
+    def fail():
+        raise FlameError(words)
+
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == shown + "\n"
+
+
+def test_a_missing_file_with_brackets_is_named(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["flame", "filter", "mf", str(tmp_path / "scene[a].hdr"), "--out", "x.tif"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1
+    assert "scene[a].hdr" in capsys.readouterr().err
