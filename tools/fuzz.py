@@ -23,7 +23,6 @@ import traceback
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -143,8 +142,7 @@ def _work(
 
 def _bound_memory(chosen: Format, path: Path) -> None:
     """A limit on memory, after what is whole was read once: libraries are large, cases must be small."""
-    with suppress(FlameError):  # a stream's sample is random lines
-        chosen.read(path)
+    chosen.read(path)
     has = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (has + EXTRA_BYTES, has + EXTRA_BYTES))
 

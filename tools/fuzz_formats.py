@@ -79,7 +79,7 @@ def _make_npz_packed(folder: Path) -> Path:
 
 
 _ENVI = """ENVI
-description = {{AVIRIS-NG calibrated radiance}}
+description = {{AVIRIS-NG calibrated radiance, uW nm-1 cm-2 sr-1}}
 samples = 12
 lines = 12
 bands = {bands}
@@ -321,7 +321,7 @@ def _read_products(path: Path) -> object:
 
 
 def _make_stream(folder: Path) -> Path:
-    (folder / "lines.bin").write_bytes(np.random.default_rng(0).bytes(400))
+    (folder / "lines.bin").write_bytes(bytes(64))
     return folder / "lines.bin"
 
 
@@ -329,32 +329,34 @@ _STREAMS: list[object] = []
 
 
 def _read_stream(path: Path) -> object:
-    """The bytes choose what is pushed: shapes, types and values that no sensor should send."""
+    """The bytes choose what is pushed, the more of them are not zero the wilder: shapes, types and values."""
     from flame.onboard import Detector, StreamError
 
     if not _STREAMS:
         _STREAMS.append(Detector(None, "auto", 1))
     detector = _STREAMS[0]
     assert isinstance(detector, Detector)
-    rng = np.random.default_rng(list(path.read_bytes()[:64]) or [0])
+    content = path.read_bytes()[:64]
+    rng, wild = np.random.default_rng(list(content) or [0]), 0.01 * np.count_nonzero(list(content))
+
+    def pick(usual: object, *others: object) -> object:
+        return others[int(rng.integers(len(others)))] if rng.random() < wild else usual
+
     bands, stream = len(detector.manifest.band_centres_nm), detector.stream(8)
     refused, taken = None, 0
     for _ in range(int(rng.integers(1, 6))):
-        shape = [bands, int(rng.integers(0, 5)), 8]
-        if rng.random() < 0.1:
-            shape[int(rng.integers(3))] = int(rng.integers(0, 9))
-        if rng.random() < 0.03:
-            shape = shape[: int(rng.integers(0, 3))]
-        kind = str(rng.choice(["f4"] * 9 + ["f8", "i2", "u2", "?", "c8", "S2", "O", "M8[s]"]))
-        values = rng.choice([0.0, 1.0, 5.0, np.nan, np.inf, -9999.0, 1e38, 1e300], size=shape)
+        usual = (bands, int(rng.integers(0, 5)), 8)
+        shape = pick(usual, usual[:2], (), (bands, 1, 9), (3, 2, 8), (bands, 0, 0), (1, *usual))
+        kind = str(pick("f4", "f8", "i2", "u2", "?", "c8", "S2", "O", "M8[s]"))
+        values = rng.choice([5.0, 6.0, 0.0, np.nan, np.inf, -9999.0, 1e38, 1e300], size=shape)  # type: ignore[call-overload]
         with np.errstate(all="ignore"):
-            lines = values.astype("f8").astype(kind) if kind != "M8[s]" else np.zeros(shape, kind)
-        colours = (np.ones((3, *shape[1:])), None, "x", np.ones((2, 1, 8)))
-        masks = (np.ones(shape[1:], bool), None, np.ones(shape[1:]), 1)
-        colour = colours[int(rng.choice(4, p=[0.88, 0.04, 0.04, 0.04]))]
-        valid = masks[int(rng.choice(4, p=[0.44, 0.5, 0.03, 0.03]))]
+            lines = values.astype(kind) if kind != "M8[s]" else np.zeros(values.shape, kind)
+        image = values.shape[1:]
+        colour = pick(np.ones((3, *image)), None, "x", np.ones((2, 1, 8)), np.ones((3, 1, 1)))
+        valid = pick(None, np.ones(image, bool), np.ones(image), 1, np.ones((1, 8), bool))
+        pushed = pick(lines, None, [1.0], "lines")
         try:
-            stream.push(lines, colour, valid)  # type: ignore[arg-type]
+            stream.push(pushed, colour, valid)  # type: ignore[arg-type]
             taken += lines.shape[1]
         except StreamError as error:
             refused = error

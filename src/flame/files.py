@@ -7,13 +7,23 @@ import json
 import math
 import os
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from flame.errors import FlameError
 
-__all__ = ["WriteError", "json_text", "printable", "require_writable", "whole_file", "write_json", "write_whole"]
+__all__ = [
+    "WriteError",
+    "json_text",
+    "printable",
+    "require_writable",
+    "whole_file",
+    "whole_folder",
+    "write_json",
+    "write_whole",
+]
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _NAME_BYTES = 160
@@ -58,6 +68,29 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise
 
 
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """An empty folder that becomes `path`, in place of what was there, when the block ends; removed if it fails.
+
+    Its files are not synced one by one: for data that can be made again.
+
+    Raises:
+        WriteError: If the system cannot write it; the message says why.
+    """
+    partial = _fresh_name(path)
+    try:
+        partial.mkdir(parents=True)
+        yield partial
+        if path.exists():
+            shutil.rmtree(path)
+        partial.replace(path)
+    except BaseException as failure:
+        shutil.rmtree(partial, ignore_errors=True)
+        if isinstance(failure, OSError) and failure.errno is not None:
+            raise _cannot_write(path, failure) from failure
+        raise
+
+
 def write_whole(path: Path, content: bytes | str) -> None:
     """Writes bytes, or text as UTF-8."""
     with whole_file(path) as partial:
@@ -92,11 +125,16 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
-def _fresh(path: Path) -> Path:
-    """Makes an empty file beside `path`; never through a link, never over another file."""
+def _fresh_name(path: Path) -> Path:
+    """A name beside `path` that nobody can foresee."""
     start = os.fsdecode(os.fsencode(path.stem)[:_NAME_BYTES])
     suffix = path.suffix if len(os.fsencode(path.suffix)) < 32 else ""
-    fresh = path.with_name(f".{start}.{secrets.token_hex(8)}.partial{suffix}")
+    return path.with_name(f".{start}.{secrets.token_hex(8)}.partial{suffix}")
+
+
+def _fresh(path: Path) -> Path:
+    """Makes an empty file beside `path`; never through a link, never over another file."""
+    fresh = _fresh_name(path)
     os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _NO_LINK, 0o666))
     return fresh
 

@@ -337,6 +337,11 @@ def test_a_disk_that_takes_no_more_breaks_nothing(model, tmp_path):
     assert "score.tif: cannot be written" in wrote.stderr
     assert not list(tmp_path.glob("*score*"))
 
+    drawn = _on_a_full_disk("simulate", "--out", tmp_path / "set", "--tiles", 1, "--size", 128, "--workers", 1)
+    assert drawn.returncode == 1
+    assert "sim_wide_0_000000: cannot be written" in drawn.stderr
+    assert [p.name for p in (tmp_path / "set").iterdir()] == ["simulation.json"]
+
 
 def test_the_demo_finds_what_it_says(tmp_path):
     from scipy import ndimage

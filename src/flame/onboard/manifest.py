@@ -200,7 +200,7 @@ class Manifest:
         """Reads a manifest; unknown or missing entries are refused by name."""
         try:
             entries = json.loads(text)
-        except json.JSONDecodeError as mistake:
+        except (ValueError, RecursionError) as mistake:
             raise ModelError(f"{where}: not JSON ({mistake}); a manifest was expected") from None
         if not isinstance(entries, dict):
             raise ModelError(f"{where}: expected one JSON object")

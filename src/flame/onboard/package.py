@@ -97,7 +97,9 @@ def load_model(which: str | Path | None = None) -> ModelPackage:
     """
     path = _path_of(which)
     onnx = _read(path, "model")
-    manifest = Manifest.from_json(_read(path.with_suffix(".json"), "manifest").decode(), str(path.with_suffix(".json")))
+    manifest = Manifest.from_json(
+        _read(path.with_suffix(".json"), "manifest").decode(errors="replace"), str(path.with_suffix(".json"))
+    )
     weights = None if manifest.network is None else _read(path.with_suffix(WEIGHTS), "native weights")
     return ModelPackage(manifest, onnx, str(path), weights)
 
