@@ -94,7 +94,9 @@ def whole_folder(path: Path) -> Iterator[Path]:
 def write_whole(path: Path, content: bytes | str) -> None:
     """Writes bytes, or text as UTF-8."""
     with whole_file(path) as partial:
-        partial.write_bytes(content.encode() if isinstance(content, str) else content)
+        descriptor = os.open(partial, os.O_WRONLY | _NO_LINK)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
 
 
 def require_writable(folder: Path) -> None:

@@ -225,9 +225,7 @@ def test_nothing_is_written_outside_of_out(model, quick, tmp_path, monkeypatch):
     assert [p.name for p in (tmp_path / "data").iterdir() if p.suffix != ".npz"] == ["inner"]
 
 
-@pytest.mark.parametrize("failure", [ZeroDivisionError("by [zero]\nand more"), MemoryError(), RecursionError("deep")])
-def test_whatever_an_input_raises_the_others_are_done(failure, model, quick, tmp_path, monkeypatch):
-    chips = [_chip(tmp_path / f"{name}.npz")[0] for name in "abc"]
+def _make_b_fail(monkeypatch, failure):
     real = detect_module.read_scene
 
     def read(path):
@@ -236,6 +234,12 @@ def test_whatever_an_input_raises_the_others_are_done(failure, model, quick, tmp
         return real(path)
 
     monkeypatch.setattr(detect_module, "read_scene", read)
+
+
+@pytest.mark.parametrize("failure", [ZeroDivisionError("by [zero]\nand more"), MemoryError(), RecursionError("deep")])
+def test_whatever_an_input_raises_the_others_are_done(failure, model, quick, tmp_path, monkeypatch):
+    chips = [_chip(tmp_path / f"{name}.npz")[0] for name in "abc"]
+    _make_b_fail(monkeypatch, failure)
     out = tmp_path / "out"
     result = CliRunner().invoke(app, ["detect", *map(str, chips), "--out", str(out), "--model", model])
     assert result.exit_code == 3, result.output
@@ -251,14 +255,7 @@ def test_whatever_an_input_raises_the_others_are_done(failure, model, quick, tmp
 
 def test_ctrl_c_leaves_a_report_of_what_is_done(model, quick, tmp_path, monkeypatch):
     chips = [_chip(tmp_path / f"{name}.npz")[0] for name in "abc"]
-    real = detect_module.read_scene
-
-    def read(path):
-        if Path(path).name == "b.npz":
-            raise KeyboardInterrupt
-        return real(path)
-
-    monkeypatch.setattr(detect_module, "read_scene", read)
+    _make_b_fail(monkeypatch, KeyboardInterrupt())
     out = tmp_path / "out"
     result = CliRunner().invoke(app, ["detect", *map(str, chips), "--out", str(out), "--model", model])
     assert result.exit_code == 130, result.output
