@@ -2,9 +2,11 @@
 
 import sys
 
+import numpy as np
 import pytest
 
 import flame.cli.app as cli
+from tiny_models import CENTRES_NM, plume_scene
 from flame.errors import FlameError
 
 
@@ -35,3 +37,17 @@ def test_a_missing_file_with_brackets_is_named(monkeypatch, capsys, tmp_path):
         cli.main()
     assert ended.value.code == 1
     assert "scene[a].hdr" in capsys.readouterr().err
+
+
+def test_paths_with_brackets_are_printed_as_they_are(monkeypatch, capsys, tmp_path):
+    scene, _ = plume_scene(30, 30)
+    chip, out = tmp_path / "scene[a].npz", tmp_path / "[/x].tif"
+    np.savez(chip, radiance=scene.radiance, wavelength_nm=np.array(CENTRES_NM), fwhm_nm=np.full(4, 6.0))
+    out.parent.mkdir(exist_ok=True)
+    monkeypatch.setattr(sys, "argv", ["flame", "filter", "mf", str(chip), "--out", str(out)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert not ended.value.code
+    told = capsys.readouterr().out
+    assert "scene[a].npz" in told
+    assert f"wrote {out}" in told

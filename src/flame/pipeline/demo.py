@@ -12,6 +12,7 @@ from jaxtyping import Bool
 from scipy import ndimage
 
 from flame.detection import PixelCounts
+from flame.files import require_writable
 from flame.onboard import Detection
 from flame.physics import sensor
 from flame.pipeline.detect import REPORT, Detectors, Outcome, write_scene_report
@@ -75,6 +76,7 @@ def run_demo(
         sensor_name: Sensor to simulate.
         told: Called with a line before each step.
     """
+    require_writable(out)
     seconds: dict[str, float] = {}
 
     def lap(name: str, began: float) -> None:
