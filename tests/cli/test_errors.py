@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import flame.cli.app as cli
-from tiny_models import CENTRES_NM, plume_scene
 from flame.errors import FlameError
+from tiny_models import CENTRES_NM, plume_scene
 
 
 @pytest.mark.parametrize(

@@ -60,4 +60,4 @@ def read_scene(path: Path | str) -> Scene:
                 words = next(iter(str(failure).splitlines()), "")
                 problem = f"is damaged ({type(failure).__name__}: {words})"
                 raise ReaderError(path, problem, "copy or download it again") from failure
-    raise ReaderError(path, "of no format that FLAME reads", f"give one of{known}")
+    raise ReaderError(path, "not in a format that FLAME reads", f"give one of{known}")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -22,6 +21,9 @@ from flame.physics import BandSet, unit_absorption
 from flame.records import parse_json
 
 __all__ = ["StoredModel", "WeightsError", "load_model", "save_model"]
+
+FORMATS = ("flame-model-1", "flame-model-2")
+"""What can be read; the last is written. The first had the settings of the preparation beside the network's."""
 
 
 class WeightsError(FlameError):
@@ -48,7 +50,7 @@ def save_model(
 ) -> None:
     """Writes a model under a temporary name and renames it."""
     header = {
-        "format": "flame-model-1",
+        "format": FORMATS[-1],
         "settings": settings.to_json(),
         "centres_nm": json.dumps(bands.centres_nm.tolist()),
         "fwhm_nm": json.dumps(bands.fwhm_nm.tolist()),
@@ -72,10 +74,10 @@ def load_model(path: Path) -> StoredModel:
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, RuntimeError, OSError) as failure:
         raise WeightsError(f"{path}: not a safetensors file, or damaged ({failure})") from failure
-    if header.get("format") != "flame-model-1":
-        raise WeightsError(f"{path}: a safetensors file, but not of a FLAME model")
-    if not all(bool(torch.isfinite(tensor).all()) for tensor in weights.values()):
-        raise WeightsError(f"{path}: holds weights that are NaN or infinite; the file is damaged, or its run failed")
+    if header.get("format") not in FORMATS:
+        raise WeightsError(f"{path}: a safetensors file, but not of a FLAME model, or of a later flame's")
+    if bad := sorted(name for name, tensor in weights.items() if not bool(tensor.isfinite().all())):
+        raise WeightsError(f"{path}: NaN or infinity in {bad[0]}; the run that wrote it went astray, or it is damaged")
     try:
         settings = FlameSettings.from_json(header["settings"])
         centres_nm, fwhm_nm, provenance = (

@@ -14,9 +14,9 @@ from flame.errors import FlameError
 from flame.files import WriteError, printable, require_writable
 from flame.io import read_scene
 from flame.onboard import Detector
-from flame.onboard.backends import require_runtime
+from flame.onboard.backends import check_runtime
 from flame.onboard.downlink import DataReduction
-from flame.onboard.package import candidate_models, choose_among, sha256_of
+from flame.onboard.package import candidate_manifests, choose_model, sha256_of
 from flame.pipeline.scene_folders import SceneFolder, SceneInput, claim_folder
 from flame.pipeline.scene_products import PRODUCTS, SOFTWARE, read_section, write_products
 from flame.products.report import ReportSection, write_report
@@ -61,7 +61,7 @@ class Outcome:
 
 
 class Detectors:
-    """Detectors by model, opened when a scene first needs one; models are read and verified once.
+    """Detectors by model, opened when a scene first needs one.
 
     Args:
         model: A packaged name or family, the path of an ONNX file, or None for the default family.
@@ -73,15 +73,14 @@ class Detectors:
     """
 
     def __init__(self, model: str | None = None, runtime: str = "auto", threads: int | None = None) -> None:
-        require_runtime(runtime)
-        self._models = candidate_models(model)
-        self._runtime, self._threads = runtime, threads
+        check_runtime(runtime)
+        self._model, self._runtime, self._threads = model, runtime, threads
         self._open: dict[str, Detector] = {}
-        self.model_ids = frozenset(model_id(package.manifest.to_json()) for package in self._models)
+        self.model_ids = frozenset(model_id(manifest.to_json()) for manifest in candidate_manifests(model))
 
-    def for_bands(self, bands: BandSet) -> Detector:
-        """The detector whose model was made for these bands."""
-        package = choose_among(self._models, bands)
+    def for_bands(self, bands: BandSet, where: str = "the scene") -> Detector:
+        """The detector whose model was made for these bands; `where` names the scene if there is none."""
+        package = choose_model(self._model, bands, where)
         key = package.manifest.sha256
         if key not in self._open:
             self._open[key] = Detector(package, self._runtime, self._threads)
@@ -109,7 +108,7 @@ def detect_files(
 
     Args:
         inputs: Scene files or folders.
-        out: Folder for the products, one folder an input, and report.html.
+        out: Folder for the products, one folder per input, and report.html.
         detectors: Which model and engine.
         done: Called after each input.
         downlink: Whether to write downlink packets too.
@@ -157,7 +156,7 @@ def _detect(scene: SceneInput, out: Path, detectors: Detectors, downlink: bool, 
             with suppress(KeyError, TypeError, ValueError, AttributeError):  # a damaged record: do it again
                 return _outcome(scene, folder, folder.record, "kept")
         content = read_scene(scene.path)
-        detector = detectors.for_bands(content.bands)
+        detector = detectors.for_bands(content.bands, str(scene.path))
         detection = detector.run(content)
         marks = {
             "place": scene.place,
