@@ -38,18 +38,18 @@ def test_what_was_written_comes_back():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"name": 3}, "name is 3, expected str"),
-        ({"share": "3"}, "share is '3', expected float"),
+        ({"name": 3}, "name: expected str, got 3"),
+        ({"share": "3"}, "share: expected float, got '3'"),
         ({"share": True}, "expected float"),
         ({"share": float("inf")}, "expected float"),
         ({"share": 10**400}, "expected float"),
-        ({"kind": "c"}, "kind is 'c'"),
+        ({"kind": "c"}, "kind: expected one of a, b, got 'c'"),
         ({"on": 1}, "expected bool"),
-        ({"many": 3}, "many is 3"),
+        ({"many": 3}, "many: expected tuple, got 3"),
         ({"many": [1, "a"]}, "expected float"),
-        ({"part": {"size": 1.5}}, "part: size is 1.5, expected int"),
-        ({"part": []}, "expected one JSON object"),
-        ({"surprise": 1}, "unknown entries 'surprise'"),
+        ({"part": {"size": 1.5}}, "part: size: expected int, got 1.5"),
+        ({"part": []}, "expected an object"),
+        ({"surprise": 1}, "unknown entries surprise"),
     ],
 )
 def test_other_types_are_named(change, words):

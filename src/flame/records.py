@@ -1,25 +1,46 @@
-"""JSON back into dataclasses: whatever a damaged or forged file holds, one clear error says what is wrong."""
+"""Settings and records that check themselves, and JSON back into them: whatever a file holds, one clear error says so.
+
+A damaged or hostile file must not get past this point: what is computed later divides by these numbers, takes their
+logarithms and makes arrays as large as they say.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import MISSING, fields
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from flame.errors import FlameError
 
-__all__ = ["RecordError", "parse_json", "read_json", "record"]
+__all__ = [
+    "RecordError",
+    "SettingsError",
+    "check_numbers",
+    "from_entries",
+    "names",
+    "number",
+    "parse_json",
+    "read_json",
+    "record",
+]
 
 _LARGEST_BYTES = 64 << 20
 """No JSON that FLAME reads comes near this; a larger one is not one of them."""
 
-T = TypeVar("T")
+_LARGEST_FLOAT = 1e300
+
+Settings = TypeVar("Settings")
+
+
+class SettingsError(FlameError):
+    """Settings that cannot be right."""
 
 
 class RecordError(FlameError):
-    """JSON that is damaged or does not say what was expected."""
+    """A JSON file that is damaged or does not say what was expected."""
 
 
 def read_json(path: Path, what: str) -> Any:
@@ -61,10 +82,8 @@ def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is no JSON number")
 
 
-def record(cls: type[T], entries: object, where: str, finite: bool = True) -> T:
-    """Builds a dataclass from a JSON object; every entry must be known and of the declared type.
-
-    Understands int, float, bool, str, None, Literal, tuple[X, ...], list[X], dict[str, X] and other dataclasses.
+def record(cls: type[Settings], entries: object, where: str, finite: bool = True) -> Settings:
+    """`from_entries` for the content of a file.
 
     Args:
         cls: The dataclass.
@@ -76,43 +95,118 @@ def record(cls: type[T], entries: object, where: str, finite: bool = True) -> T:
         RecordError: If an entry is unknown, missing or of another type.
         FlameError: What the class itself raises.
     """
-    if not isinstance(entries, dict):
-        raise RecordError(f"{where}: expected one JSON object with the entries of {cls.__name__}")
-    hints = get_type_hints(cls)
+    try:
+        return from_entries(cls, entries, finite)
+    except SettingsError as mistake:
+        raise RecordError(f"{where}: {mistake}") from None
+
+
+@dataclass(frozen=True)
+class _Range:
+    kind: type[int] | type[float]
+    least: int | float
+    most: int | float
+
+
+def number(kind: type[int] | type[float], least: int | float, most: int | float, default: Any = MISSING) -> Any:
+    """A field of a settings class that holds one number from `least` to `most`; a whole one if `kind` is int."""
+    return field(default=default, metadata={"range": _Range(kind, least, most)})
+
+
+def names(default: Any = MISSING) -> Any:
+    """A field that holds a list of names, each at most once."""
+    return field(default=default, metadata={"names": True})
+
+
+def check_numbers(settings: Any) -> None:
+    """Refuses numbers of another kind or out of range, and lists that name something twice; for `__post_init__`.
+
+    Raises:
+        SettingsError: The message names the setting.
+    """
+    for entry in fields(settings):
+        value, wanted = getattr(settings, entry.name), entry.metadata.get("range")
+        if wanted is not None and not _fits(value, wanted):
+            raise SettingsError(_out_of_range(entry.name, value, wanted))
+        if entry.metadata.get("names") and len(set(value)) < len(value):
+            raise SettingsError(f"{entry.name} names something twice: {', '.join(value)}")
+
+
+def _out_of_range(name: str, value: object, wanted: _Range) -> str:
+    kind = "a whole number" if wanted.kind is int else "a number"
+    return f"{name} must be {kind} from {wanted.least:g} to {wanted.most:g}, got {value!r:.80}"
+
+
+def _fits(value: object, wanted: _Range) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int if wanted.kind is int else int | float):
+        return False
+    return wanted.least <= value <= wanted.most  # which NaN never is
+
+
+def from_entries(cls: type[Settings], entries: object, finite: bool = True) -> Settings:
+    """Settings from the entries of a JSON object.
+
+    Understands int, float, bool, str, None, Literal, tuple[X, ...], list[X], Mapping and dict[str, X], and other
+    dataclasses.
+
+    Args:
+        cls: The dataclass.
+        entries: What stands in the file.
+        finite: Whether numbers must be finite.
+
+    Raises:
+        SettingsError: If an entry is unknown or missing, or has a value that cannot be right.
+    """
+    if not isinstance(entries, Mapping):
+        raise SettingsError(f"expected an object with the entries of {cls.__name__}, got {type(entries).__name__}")
     known = {entry.name: entry for entry in fields(cls) if entry.init}  # type: ignore[arg-type]
-    if unknown := sorted(map(repr, entries.keys() - known.keys())):
-        raise RecordError(f"{where}: unknown entries {', '.join(unknown)}; was it written by a later flame?")
+    if unknown := sorted(str(name) for name in entries.keys() - known.keys()):
+        listed = ", ".join(unknown) if ", ".join(unknown).isprintable() else repr(unknown)
+        raise SettingsError(f"unknown entries {listed:.200}; was it written by a later flame?")
+    kinds = get_type_hints(cls)
+    given: dict[str, Any] = {}
     for name, entry in known.items():
-        if name not in entries and entry.default is MISSING and entry.default_factory is MISSING:
-            raise RecordError(f"{where}: the entry '{name}' is missing")
-    return cls(**{name: _typed(hints[name], value, f"{where}: {name}", finite) for name, value in entries.items()})
+        if name in entries:
+            wanted = entry.metadata.get("range")
+            if wanted is not None and not _fits(entries[name], wanted):
+                raise SettingsError(_out_of_range(name, entries[name], wanted))
+            try:
+                given[name] = _converted(entries[name], kinds[name], finite)
+            except SettingsError as mistake:
+                raise SettingsError(f"{name}: {mistake}") from None
+        elif entry.default is MISSING and entry.default_factory is MISSING:
+            raise SettingsError(f"the entry '{name}' is missing")
+    return cls(**given)
 
 
-def _typed(kind: Any, value: Any, where: str, finite: bool) -> Any:
-    """A JSON value as the declared type, or an error."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        return None if value is None and NoneType in inner else _typed(_first(inner), value, where, finite)
-    if origin is Literal and value in inner:
-        return value
-    if origin in (tuple, list) and isinstance(value, list):
-        return origin(_typed(inner[0], item, where, finite) for item in value)
-    if origin is dict and isinstance(value, dict):
-        return {key: _typed(inner[1], item, where, finite) for key, item in value.items()}
-    if hasattr(kind, "__dataclass_fields__"):
-        return record(kind, value, where, finite)
-    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-        if not (finite or isinstance(value, int)) or abs(value) <= _LARGEST_FLOAT:  # NaN is not below anything
-            return float(value)
-    elif kind is Any or (kind in (int, str, bool) and type(value) is kind):
-        return value
-    shown = repr(value) if len(repr(value)) < 60 else repr(value)[:57] + "..."
-    raise RecordError(f"{where} is {shown}, expected {getattr(kind, '__name__', kind)}")
+def _converted(value: object, kind: Any, finite: bool) -> Any:
+    """A value of JSON as the type that a setting is declared with."""
+    of, inner = get_origin(kind), get_args(kind)
+    if of in (Union, UnionType):
+        chosen = [each for each in inner if (each is NoneType) == (value is None)]
+        return _converted(value, chosen[0] if chosen else inner[0], finite)
+    if of is Literal:
+        fits: object = isinstance(value, str) and value in inner
+    elif of in (tuple, list):
+        fits = isinstance(value, list | tuple)
+    elif kind is float:
+        fits = isinstance(value, int | float) and not isinstance(value, bool) and _bounded(value, finite)
+    elif kind is int:
+        fits = isinstance(value, int) and not isinstance(value, bool)
+    elif is_dataclass(kind):
+        return from_entries(kind, value, finite)  # type: ignore[arg-type]
+    else:
+        fits = isinstance(value, of or kind)
+    if not fits:
+        expected = f"one of {', '.join(inner)}" if of is Literal else str(getattr(kind, "__name__", kind))
+        raise SettingsError(f"expected {expected}, got {value!r:.80}")
+    if isinstance(value, list | tuple):
+        return (list if of is list else tuple)(_converted(each, inner[0], finite) for each in value)
+    if of is dict and isinstance(value, dict):
+        return {name: _converted(each, inner[1], finite) for name, each in value.items()}
+    return float(value) if kind is float and isinstance(value, int) else value
 
 
-_LARGEST_FLOAT = 1e300
-
-
-def _first(inner: tuple[Any, ...]) -> Any:
-    """The one kind beside None in an optional entry."""
-    return next(kind for kind in inner if kind is not NoneType)
+def _bounded(value: int | float, finite: bool) -> bool:
+    """Whether a number is none that only a damaged file holds; NaN is not below anything."""
+    return abs(value) <= _LARGEST_FLOAT or not (finite or isinstance(value, int))

@@ -93,13 +93,13 @@ def test_impossible_plans_are_refused(changes, message):
     ("content", "words"),
     [
         ("{", "not JSON"),
-        ("[]", "expected one JSON object"),
-        ('{"tiles": 3, "colour": 1}', "unknown entries 'colour'"),
+        ("[]", "expected an object"),
+        ('{"tiles": 3, "colour": 1}', "unknown entries colour"),
         ("{}", "'tiles' is missing"),
-        ('{"tiles": "3"}', "tiles is '3', expected int"),
+        ('{"tiles": "3"}', "tiles: expected int, got '3'"),
         ('{"tiles": 3, "test_share": NaN}', "NaN is no JSON number"),
         ('{"tiles": 3, "size": 1000000000}', "rows and columns"),
-        ('{"tiles": 3, "backgrounds": 5}', "backgrounds is 5"),
+        ('{"tiles": 3, "backgrounds": 5}', "backgrounds: expected tuple, got 5"),
         ("[" * 100_000, "not JSON"),
     ],
 )
