@@ -2,6 +2,11 @@
 
 import hashlib
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -96,9 +101,76 @@ def test_a_tile_on_real_ground_is_named_by_that_ground(tmp_path):
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"tiles": 0}, "at least one tile"), ({"test_share": 2.0}, "0 to 1"), ({"seed": -1}, "negative"),
+    [({"tiles": 0}, "between one and"), ({"test_share": 2.0}, "0 to 1"), ({"seed": -1}, "negative"),
      ({"preset": "no"}, "no preset"), ({"sensor": "no"}, "no sensor")],
 )  # fmt: skip
 def test_impossible_plans_are_refused(changes, message):
     with pytest.raises(FlameError, match=message):
         SimulationPlan(**{"tiles": 1, **changes})
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "not JSON"),
+        ("[]", "expected an object"),
+        ('{"tiles": 3, "colour": 1}', "unknown entries colour"),
+        ("{}", "'tiles' is missing"),
+        ('{"tiles": "3"}', "tiles: expected int, got '3'"),
+        ('{"tiles": 3, "test_share": NaN}', "NaN is no JSON number"),
+        ('{"tiles": 3, "size": 1000000000}', "rows and columns"),
+        ('{"tiles": 3, "backgrounds": 5}', "backgrounds: expected tuple, got 5"),
+        ("[" * 100_000, "not JSON"),
+    ],
+)
+def test_a_damaged_plan_is_one_clear_line(content, words, tmp_path):
+    (tmp_path / PLAN_FILE).write_text(content)
+    with pytest.raises(FlameError, match=r"simulation\.json|rows and columns") as caught:
+        read_plan(tmp_path)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def _children(pid: int) -> set[int]:
+    """Processes whose parent is `pid`, from the system's list."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == pid and fields[0] != "Z":
+                found.add(int(entry.name))
+    return found
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's list of processes")
+def test_a_killed_simulation_leaves_no_worker_behind(tmp_path):
+    """SIGKILL gives no process a chance to tell its workers: they must see for themselves."""
+    work = "import sys; from flame.cli import main; sys.argv = ['flame', *sys.argv[1:]]; main()"
+    options = ["simulate", "--out", str(tmp_path / "set"), "--tiles", "500", "--size", "64", "--workers", "2"]
+    command = [sys.executable, "-c", work, *options]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as parent:
+        try:
+            deadline = time.monotonic() + 120
+            while not list((tmp_path / "set").glob("sim_*")) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            workers = _children(parent.pid)
+            assert len(workers) >= 2
+        finally:
+            parent.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while any(map(_alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    left = [pid for pid in workers if _alive(pid)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert left == []

@@ -95,7 +95,7 @@ def run(
     score = chosen.score(scene.radiance, scene.bands, scene.valid, settings)
     write_cog(out, score, scene.valid, map_grid(scene.geo), f"{chosen.title} ({chosen.unit})", {"filter": chosen.name})
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
     values = score[scene.valid]
     rows, cols = scene.shape
     console.print(

@@ -66,9 +66,9 @@ def run(
         header = "centre_nm,fwhm_nm,unit_absorption_per_1e5_ppm_m"
         with whole_file(csv) as partial:
             np.savetxt(partial, columns, ("%.4f", "%.4f", "%.8f"), delimiter=",", comments="", header=header)
-        console.print(f"wrote {csv}")
+        console.print(f"wrote {csv}", markup=False, soft_wrap=True)
     if plot is not None:
         from flame.products.spectrum_figure import plot_absorption
 
         plot_absorption(bands, spectrum, title, plot)
-        console.print(f"wrote {plot}")
+        console.print(f"wrote {plot}", markup=False, soft_wrap=True)

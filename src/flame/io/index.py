@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import io
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,24 +98,30 @@ def read_index(path: Path | str, split: str | None = None) -> list[TileRecord]:
     path = Path(path)
     if not path.is_file():
         raise ReaderError(path, "no such file", "give the CSV file that lists the tiles")
-    with path.open(newline="", encoding="utf-8-sig") as text:
-        rows = csv.DictReader(text)
-        columns = rows.fieldnames or ()
-        name_column = "event_id" if "event_id" in columns else "id"
-        missing = [column for column in (name_column, "has_plume") if column not in columns]
-        if not columns:
-            raise ReaderError(path, "is empty", "download it again, or write it with flame.io.starcop.write_index")
-        if missing:
-            raise ReaderError(
-                path, f"lacks the column {' and '.join(missing)} (it has {', '.join(columns)})", "add the column"
-            )
-        records = [_record(path, number, row, name_column, split) for number, row in enumerate(rows, start=2)]
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+        return _parsed(path, text, split)
+    except (UnicodeDecodeError, csv.Error) as failure:
+        raise ReaderError(path, f"is no CSV text ({failure})", "download it again or save it as UTF-8") from failure
+
+
+def _parsed(path: Path, text: str, split: str | None) -> list[TileRecord]:
+    rows = csv.DictReader(io.StringIO(text, newline=""))
+    columns = rows.fieldnames or ()
+    name_column = "event_id" if "event_id" in columns else "id"
+    missing = [column for column in (name_column, "has_plume") if column not in columns]
+    if not columns:
+        raise ReaderError(path, "is empty", "download it again, or write it with flame.io.starcop.write_index")
+    if missing:
+        raise ReaderError(
+            path, f"lacks the column {' and '.join(missing)} (it has {', '.join(columns)})", "add the column"
+        )
+    records = [_record(path, number, row, name_column, split) for number, row in enumerate(rows, start=2)]
     if not records:
         raise ReaderError(path, "lists no tile", "download it again, or write it with flame.io.starcop.write_index")
-    names = [record.name for record in records]
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if twice:
-        raise ReaderError(path, f"lists {twice[0]} more than once", "remove the repeated row")
+    name, times = Counter(record.name for record in records).most_common(1)[0]
+    if times > 1:
+        raise ReaderError(path, f"lists {name} more than once", "remove the repeated row")
     return records
 
 

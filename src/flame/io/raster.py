@@ -26,7 +26,7 @@ MAP_FILL = -9999.0
 @contextmanager
 def open_raster(path: Path) -> Iterator[rasterio.DatasetReader]:
     """Opens a raster; failures to open it or to read from it become a `ReaderError`."""
-    if not path.exists():
+    if not path.is_file():
         raise ReaderError(path, "the file is not there", "copy or download it again")
     try:
         with warnings.catch_warnings():
@@ -96,12 +96,16 @@ def read_methane_map(path: Path, shape: tuple[int, int]) -> Float32[np.ndarray, 
 
 
 def write_layer(path: Path, values: Shaped[np.ndarray, "row col"], geo: GeoGrid | None = None) -> None:
-    """Writes one layer as a single-band GeoTIFF, on the map if the scene is."""
+    """Writes one layer as a single-band GeoTIFF, on the map if the scene is.
+
+    Made in memory first: of a write to the disk that failed, GDAL does not tell.
+    """
     on_map = {} if geo is None or geo.affine is None else {"crs": geo.crs, "transform": rasterio.Affine(*geo.affine)}
     rows, cols = values.shape
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        with rasterio.open(
-            path, "w", driver="GTiff", height=rows, width=cols, count=1, dtype=values.dtype, **on_map
-        ) as target:
-            target.write(values, 1)
+        profile = {"driver": "GTiff", "height": rows, "width": cols, "count": 1, "dtype": values.dtype, **on_map}
+        with rasterio.MemoryFile() as memory:
+            with memory.open(**profile) as target:
+                target.write(values, 1)
+            path.write_bytes(memory.getbuffer())

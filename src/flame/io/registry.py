@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from flame.errors import FlameError
 from flame.io import envi, npz_chip, oxhyper, starcop
 from flame.io.errors import ReaderError
 from flame.scene import Scene
@@ -51,5 +52,12 @@ def read_scene(path: Path | str) -> Scene:
         raise ReaderError(path, "no such file or folder", f"give one of{known}")
     for reader in READERS:
         if reader.recognises(path):
-            return reader.read(path)
+            try:
+                return reader.read(path)
+            except (FlameError, OSError):
+                raise
+            except Exception as failure:  # whatever a damaged file makes a library raise
+                words = next(iter(str(failure).splitlines()), "")
+                problem = f"is damaged ({type(failure).__name__}: {words})"
+                raise ReaderError(path, problem, "copy or download it again") from failure
     raise ReaderError(path, "not in a format that FLAME reads", f"give one of{known}")

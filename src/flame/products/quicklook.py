@@ -84,7 +84,7 @@ def plot_quicklook(
         axes.tick_params(labelsize=8)
     left.set_ylabel("row", fontsize=9)
     _scale_bar(left, scene)
-    figure.suptitle(title, fontsize=12)
+    figure.suptitle(title, fontsize=12, parse_math=False)  # a file may be called anything
     with whole_file(path) as partial:
         FigureCanvasAgg(figure).print_figure(partial, dpi=dpi, format="png")
 
