@@ -22,9 +22,15 @@ def write_envi(
     interleave: str = "bil",
     byte_order: int = 0,
     offset: int = 0,
+    state_unit: bool = True,
     **fields: str,
 ) -> Path:
-    """Writes `path` and `path.hdr`; fields with spaces are given with underscores."""
+    """Writes `path` and `path.hdr`; fields with spaces are given with underscores.
+
+    The header states FLAME's own unit unless a field tells of another one or `state_unit` is false.
+    """
+    if state_unit and not any("unit" in key and key != "wavelength_units" for key in fields):
+        fields["data_units"] = "uW/cm2/nm/sr"
     stored = cube.astype(cube.dtype.newbyteorder("<>"[byte_order]))
     path.write_bytes(b"\0" * offset + np.ascontiguousarray(stored.transpose(AXES[interleave])).tobytes())
     bands, lines, samples = cube.shape

@@ -7,6 +7,18 @@ from typing import Annotated
 
 import typer
 
+from flame.cli.scene_options import (
+    KeepCirrus,
+    KeepCloud,
+    KeepFlare,
+    KeepSaturated,
+    KeepSnow,
+    KeepWater,
+    ScaleOption,
+    UnitOption,
+    open_options,
+)
+
 
 def run(
     inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", help="Scene files or tile folders.")],
@@ -14,6 +26,14 @@ def run(
     model: Annotated[str | None, typer.Option(help="A packaged name such as flame-plus, or an ONNX file.")] = None,
     runtime: Annotated[str, typer.Option(help="auto, native, onnxruntime or openvino.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; all cores if not given.")] = None,
+    unit: UnitOption = None,
+    scale: ScaleOption = None,
+    keep_water: KeepWater = False,
+    keep_cloud: KeepCloud = False,
+    keep_cirrus: KeepCirrus = False,
+    keep_snow: KeepSnow = False,
+    keep_flare: KeepFlare = False,
+    keep_saturated: KeepSaturated = False,
     downlink: Annotated[bool, typer.Option("--downlink", help="Also write the plumes as downlink packets.")] = False,
 ) -> None:
     """Find methane plumes in scenes: GeoTIFF maps, GeoJSON plumes, quick looks and one HTML report."""
@@ -25,6 +45,16 @@ def run(
     from flame.pipeline.detect import Detectors, Outcome, detect_files, write_downlink
 
     console, errors = Console(), Console(stderr=True)
+    options = open_options(
+        unit,
+        scale,
+        water=keep_water,
+        cloud=keep_cloud,
+        cirrus=keep_cirrus,
+        snow=keep_snow,
+        flare=keep_flare,
+        saturated=keep_saturated,
+    )
     with counting(console, "scenes", len(inputs)) as step:
 
         def told(outcome: Outcome) -> None:
@@ -44,7 +74,7 @@ def run(
                     )
             step()
 
-        outcomes = detect_files(inputs, out, Detectors(model, runtime, threads), told)
+        outcomes = detect_files(inputs, out, Detectors(model, runtime, threads), told, options)
     failed = sum(outcome.detection is None for outcome in outcomes)
     console.print(
         f"{len(outcomes) - failed} of {len(outcomes)} inputs done: {out / 'report.html'}", markup=False, soft_wrap=True

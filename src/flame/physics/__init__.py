@@ -13,6 +13,7 @@ from flame.physics.bands import METHANE_WINDOW_NM, BandError, BandMismatchError,
 from flame.physics.noise import NoiseModel, noise_model
 from flame.physics.response import gaussian_response
 from flame.physics.sensors import SENSORS, Sensor, UnknownSensorError, sensor
+from flame.physics.smile import SMILE_MATTERS_NM, ColumnBands
 from flame.physics.units import RADIANCE_UNIT, UnknownUnitError, kg_per_m2_from_ppm_m, radiance_scale
 
 __all__ = [
@@ -21,9 +22,11 @@ __all__ = [
     "METHANE_WINDOW_NM",
     "RADIANCE_UNIT",
     "SENSORS",
+    "SMILE_MATTERS_NM",
     "BandError",
     "BandMismatchError",
     "BandSet",
+    "ColumnBands",
     "NoiseModel",
     "Sensor",
     "UnknownSensorError",

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 from flame import __version__
 from flame.errors import FlameError
 from flame.files import write_json
-from flame.io import read_scene, starcop
-from flame.scene import Scene
+from flame.io import open_scene, starcop
+from flame.scene import AnyScene
 from flame.simulate import (
     SimulatedTile,
     TileSettings,
@@ -99,8 +99,8 @@ class SimulationPlan:
 
 
 @lru_cache(maxsize=8)
-def _background(path: str) -> Scene:
-    return read_scene(path)
+def _background(path: str) -> AnyScene:
+    return open_scene(path)
 
 
 def read_plan(folder: Path | str) -> SimulationPlan:

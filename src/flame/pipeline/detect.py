@@ -13,7 +13,7 @@ from jaxtyping import Bool
 from flame import __version__
 from flame.errors import FlameError
 from flame.files import write_json, write_whole
-from flame.io import read_scene
+from flame.io import OpenOptions, open_scene
 from flame.onboard import Detection, Detector, Quality, choose_model
 from flame.onboard.downlink import DataReduction, data_reduction, encode_plume
 from flame.products.geojson import plume_properties, write_geojson
@@ -21,7 +21,7 @@ from flame.products.geolocate import map_grid
 from flame.products.geotiff import write_cog
 from flame.products.quicklook import plot_quicklook
 from flame.products.report import ReportSection, write_report
-from flame.scene import BandSet, Scene
+from flame.scene import AnyScene, BandSet, SceneFile, flag_counts
 
 __all__ = [
     "Detectors",
@@ -96,6 +96,7 @@ def detect_files(
     out: Path,
     detectors: Detectors,
     done: Callable[[Outcome], None] = lambda _: None,
+    options: OpenOptions | None = None,
 ) -> list[Outcome]:
     """Detects in each input and writes its products and one report; an input that fails does not stop the others.
 
@@ -104,14 +105,17 @@ def detect_files(
         out: Folder for the products, one folder an input, and report.html.
         detectors: Which model and engine.
         done: Called after each input.
+        options: Unit and masks, for all inputs.
     """
     outcomes = []
     for path, name in zip(inputs, output_names(inputs), strict=True):
         folder = out / name
         try:
-            scene = read_scene(path)
+            scene = open_scene(path, options)
             detector = detectors.for_bands(scene.bands)
             detection = detector.run(scene)
+            if isinstance(scene, SceneFile):
+                scene.check_usable()
             section = write_products(folder, str(path.name), scene, detection, detector)
             outcome = Outcome(str(path), folder, detection, section, len(scene.bands))
         except (FlameError, OSError) as mistake:
@@ -126,7 +130,7 @@ def detect_files(
 def write_products(
     folder: Path,
     source: str,
-    scene: Scene,
+    scene: AnyScene,
     detection: Detection,
     detector: Detector,
     truth: Bool[np.ndarray, "row col"] | None = None,
@@ -178,7 +182,7 @@ def write_downlink(path: Path, detection: Detection, bands: int, scene: int = 0)
     return data_reduction(detection.mask, packets, bands)
 
 
-def _facts(source: str, scene: Scene, detection: Detection, detector: Detector) -> dict[str, Any]:
+def _facts(source: str, scene: AnyScene, detection: Detection, detector: Detector) -> dict[str, Any]:
     manifest, seen = detector.manifest, scene.acquisition
     return {
         "source": source,
@@ -190,6 +194,7 @@ def _facts(source: str, scene: Scene, detection: Detection, detector: Detector) 
         "plumes": len(detection.plumes),
         "plume_pixels": int(detection.mask.sum()),
         "quality": _quality_names(detection.flags),
+        "pixels_flagged": {} if scene.flags is None else flag_counts(scene.flags),
         "tiles": len(detection.tiles),
         "model": f"{manifest.name} for {manifest.sensor}",
         "model_sha256": manifest.sha256,
@@ -212,6 +217,7 @@ def _short(facts: dict[str, Any]) -> dict[str, str]:
         "pixels": f"{facts['rows']} x {facts['columns']}",
         "usable": f"{100 * share:.1f} %",
         "quality flags": ", ".join(facts["quality"]) or "none",
+        "pixels flagged": ", ".join(f"{name} {n:,}" for name, n in facts["pixels_flagged"].items()) or "none",
         "model": facts["model"],
         "runtime": facts["runtime"],
         "seconds": f"{facts['seconds']['total_s']:.2f}",

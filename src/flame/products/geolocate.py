@@ -94,13 +94,15 @@ class MapGrid:
 
 
 def map_grid(geo: GeoGrid | None) -> MapGrid:
-    """The grid for a scene's GeoTIFFs: its own, or for a swath a latitude-longitude grid of its pixel size."""
+    """The grid for a scene's GeoTIFFs: its own, its product's, or for a swath one of degrees."""
     if geo is None:
         return MapGrid(None, (1.0, 0.0, 0.0, 0.0, 1.0, 0.0))
     if geo.affine is not None:
         return MapGrid(geo.crs, geo.affine)
     assert geo.latitude_deg is not None
     assert geo.longitude_deg is not None
+    if geo.table is not None:
+        return MapGrid(geo.table.crs, geo.table.affine, geo.table.flat(geo.latitude_deg.shape[1]))
     lon, lat = _unwrapped(geo.longitude_deg), geo.latitude_deg
     known = np.isfinite(lon) & np.isfinite(lat)
     shrink = float(np.cos(np.deg2rad(np.mean(lat[known]))))

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Float32, Int
 from flame.detection import Plume, outline
 from flame.files import whole_file
 from flame.products.geolocate import pixel_area_m2
-from flame.scene import Scene
+from flame.scene import AnyScene
 
 __all__ = ["plot_quicklook", "stretched_rgb"]
 
@@ -22,9 +22,9 @@ _TRUTH = "#7dff5a"
 _LABELLED_PLUMES = 12
 
 
-def stretched_rgb(scene: Scene) -> Float32[np.ndarray, "row col 3"]:
+def stretched_rgb(scene: AnyScene) -> Float32[np.ndarray, "row col 3"]:
     """Colours for the screen, 0 to 1; grey from the first band if the sensor sees no colour. Invalid pixels dark."""
-    layers = np.repeat(scene.radiance[:1], 3, axis=0) if scene.rgb is None else scene.rgb
+    layers = scene.colour()
     out = np.full((*scene.shape, 3), 0.08, dtype=np.float32)
     seen = scene.valid & np.isfinite(layers).all(axis=0)
     for at, layer in enumerate(layers):
@@ -36,7 +36,7 @@ def stretched_rgb(scene: Scene) -> Float32[np.ndarray, "row col 3"]:
 
 def plot_quicklook(
     path: Path,
-    scene: Scene,
+    scene: AnyScene,
     score_ppm_m: Float[np.ndarray, "row col"],
     mask: Bool[np.ndarray, "row col"],
     plumes: Sequence[Plume],
@@ -65,7 +65,7 @@ def plot_quicklook(
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)
     colours = stretched_rgb(scene)
     left.imshow(colours, interpolation="nearest")
-    left.set_title("RGB and plume outlines" if scene.rgb is not None else "radiance and plume outlines", fontsize=10)
+    left.set_title("RGB and plume outlines" if scene.has_rgb else "radiance and plume outlines", fontsize=10)
     grey = colours.mean(axis=2)
     right.imshow(grey, cmap="gray", vmin=0, vmax=1.6, interpolation="nearest")
     top = _upper(score_ppm_m, mask, scene.valid)
@@ -117,7 +117,7 @@ def _outline(axes: Any, plume: Plume, number: int | None) -> None:
         )
 
 
-def _scale_bar(axes: Any, scene: Scene) -> None:
+def _scale_bar(axes: Any, scene: AnyScene) -> None:
     """A bar of a round number of metres, if the scene's position is known."""
     if scene.geo is None:
         return
