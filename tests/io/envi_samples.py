@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 AXES = {"bsq": (0, 1, 2), "bil": (1, 0, 2), "bip": (1, 2, 0)}
-ENVI_TYPES = {"f4": 4, "f8": 5, "i2": 2, "u2": 12}
+ENVI_TYPES = {"f4": 4, "f8": 5, "i2": 2, "i4": 3, "u2": 12}
 
 CENTRES_NM = np.array([460.5, 551.0, 641.2, 1650.0, 2300.25, 2305.25, 2310.25, 2315.5])
 

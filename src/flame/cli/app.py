@@ -13,7 +13,19 @@ from flame.errors import FlameError
 
 __all__ = ["app", "main"]
 
-COMMANDS = ("spectrum", "filter", "simulate", "train", "evaluate", "export", "bench", "detect", "demo", "profile")
+COMMANDS = (
+    "info",
+    "spectrum",
+    "filter",
+    "simulate",
+    "train",
+    "evaluate",
+    "export",
+    "bench",
+    "detect",
+    "demo",
+    "profile",
+)
 """Each is a module of `flame.cli` with a function `run`; its docstring is the command's help."""
 
 EXIT_MISTAKE = 1

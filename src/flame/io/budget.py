@@ -1,7 +1,7 @@
 """What a file may claim before anything is allocated for it, and which paths may be opened at all.
 
-A header is a few bytes and can promise anything. Every reader asks here first, so that a damaged or hostile file costs a
-message and neither memory nor time.
+A header is a few bytes and can promise anything. Every reader asks here first, so that a damaged or hostile file costs
+a message and neither memory nor time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""EnMAP L1B (sensor grid, two images, RPCs) and L1C (map grid, one image): a folder, a zip, or the METADATA.XML in it."""
+"""EnMAP L1B (sensor grid, two images, RPCs) and L1C (map grid, one image): a folder, a zip, or its METADATA.XML."""
 
 from __future__ import annotations
 
@@ -117,9 +117,9 @@ def _beside(metadata: Path, part: str) -> Path | None:
     start = metadata.name[: -len(_ENDING)] if metadata.name.upper().endswith(_ENDING) else None
     for file in sorted(metadata.parent.iterdir()):
         stem, dot, suffix = file.name.upper().rpartition(".")
-        if dot and suffix in ("TIF", "TIFF", "GEOTIFF") and stem.endswith(f"-{part}"):
-            if start is None or stem == f"{start.upper()}-{part}":
-                return file
+        is_part = stem.endswith(f"-{part}") if start is None else stem == f"{start.upper()}-{part}"
+        if dot and suffix in ("TIF", "TIFF", "GEOTIFF") and is_part:
+            return file
     return None
 
 

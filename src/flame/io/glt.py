@@ -1,8 +1,8 @@
 """Geographic look-up tables: which pixel of the swath each cell of a map shows, as NASA's products store it.
 
-Numbers count from 1; 0 is no pixel; a negative number is a cell filled in from a neighbour and counts like its positive.
-Some builds store flipped granules: what a table says of a pixel's place is therefore always compared with nothing but
-itself, and the products' own location arrays, where there are any, decide where a pixel is.
+Numbers count from 1; 0 is no pixel; a negative number is a cell filled in from a neighbour and counts like its
+positive. Where a product also has location arrays, those decide where a pixel is, and the table only how a map is
+filled: some builds were delivered with the table of the mirrored granule.
 """
 
 from __future__ import annotations

@@ -110,6 +110,7 @@ class Detector:
         for span in self.grid.spans(rows):
             lines = scene.rows(span.start, span.stop)
             parts.append(engine.tile_row(span, lines.radiance[bands], lines.valid, lines.rgb))
+            del lines  # else two rows of tiles would be in memory while the next is read
         deciding = time.perf_counter()
         probability = np.concatenate([part.probability for part in parts])
         score_ppm_m = np.concatenate([part.score_ppm_m for part in parts])
