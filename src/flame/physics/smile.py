@@ -12,9 +12,9 @@ from flame.physics.bands import BandError, BandSet
 
 __all__ = ["SMILE_MATTERS_NM", "ColumnBands"]
 
-SMILE_MATTERS_NM = 0.25
-"""Columns whose centres differ by less are treated alike. A shift of 0.25 nm changes the unit absorption of 10 nm bands
-by about one per cent of its peak; calibration is not better known than that."""
+SMILE_MATTERS_NM = 0.5
+"""Columns whose centres differ by less are treated alike: below it, the bias that is left is smaller than what the
+narrower groups lose by estimating their background from fewer pixels (tests/filters/test_smile.py)."""
 
 
 @dataclass(frozen=True, eq=False)
