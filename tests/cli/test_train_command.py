@@ -66,6 +66,7 @@ def test_two_folders_are_trained_on_together_and_a_third_validates(data, tmp_pat
         (["--recipe", "best"], "no recipe 'best'"),
         (["--set", "epoch=3"], "no setting 'epoch'"),
         (["--set", "model.conditioning=none"], "a whitened score"),
+        (["--set", "model.prepare.pixel_fields=wind"], "no pixel field 'wind'"),
     ],
 )
 def test_mistakes_are_named(data, tmp_path, options, message):

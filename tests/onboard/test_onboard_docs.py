@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 from flame.onboard import Quality, write_package
-from flame.onboard.manifest import INPUTS, Manifest
+from flame.onboard.manifest import Manifest
+from flame.prepare import FIELDS, INPUTS, PrepareSettings
 from tiny_models import CENTRES_NM, plume_scene, whitening_model
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize(
-    ("page", "count", "told"), [("onboard", 2, "row 11, column 11: 32 pixels"), ("downlink", 1, "bytes, 1 plumes")]
+    ("page", "count", "told"), [("onboard", 3, "row 11, column 11: 32 pixels"), ("downlink", 1, "bytes, 1 plumes")]
 )
 def test_examples_run(page, count, told, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -32,7 +33,9 @@ def test_examples_run(page, count, told, tmp_path, monkeypatch, capsys):
 
 def test_every_entry_flag_and_input_is_explained():
     page = (DOCS / "onboard.md").read_text(encoding="utf-8")
-    for name in (*Manifest.__dataclass_fields__, *INPUTS):
+    named = (*Manifest.__dataclass_fields__, *INPUTS, *FIELDS, "checksum")
+    inside = {f"{name}.{inner}" for name in ("pixels",) for inner in vars(getattr(PrepareSettings(), name))}
+    for name in (*named, *inside, *(set(PrepareSettings.__dataclass_fields__) - {"pixels"})):
         assert f"`{name}`" in page, name
     for flag in Quality:
         assert f"| {flag.value} | {flag.name} |" in page

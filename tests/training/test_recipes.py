@@ -30,16 +30,16 @@ def test_learning_rate_is_a_cosine_to_the_last_rate():
 
 def test_overrides_reach_every_level():
     changed = override(
-        recipe("cpu"),
-        ["model.score=none", "optimizer.rate=1e-3", "model.background.passes=3", "batch.crop=null", "epochs=2",
-         "model.noise_inputs=brightness,noise", "loss.teacher_epochs=5"],
+        recipe("flame-plus"),
+        ["model.score=none", "optimizer.rate=1e-3", "model.prepare.background.passes=3", "batch.crop=null", "epochs=2",
+         "model.prepare.pixel_fields=brightness,noise", "loss.teacher_epochs=5"],
     )  # fmt: skip
     assert changed.model.score == "none"
     assert changed.optimizer.rate == 1e-3
-    assert changed.model.background.passes == 3
+    assert changed.model.prepare.background.passes == 3
     assert changed.batch.crop is None
     assert changed.epochs == 2
-    assert changed.model.noise_inputs == ("brightness", "noise")
+    assert changed.model.prepare.pixel_fields == ("brightness", "noise")
     assert changed.loss.teacher_epochs == 5.0
 
 

@@ -2,7 +2,7 @@
 
 from flame.onboard.backends import RUNTIMES, Backend, open_backend, runs_natively
 from flame.onboard.detector import Detection, Detector
-from flame.onboard.manifest import BackgroundFacts, Manifest, ModelError, NetworkFacts
+from flame.onboard.manifest import Manifest, ModelError, NetworkFacts
 from flame.onboard.package import (
     DEFAULT_MODEL,
     ModelPackage,
@@ -12,16 +12,15 @@ from flame.onboard.package import (
     sha256_of,
     write_package,
 )
-from flame.onboard.quality import UNUSABLE, Quality
 from flame.onboard.stream import LineStream, StreamBlock, StreamError
 from flame.onboard.strip import TileReport, Timings
+from flame.prepare import UNUSABLE, Quality
 
 __all__ = [
     "DEFAULT_MODEL",
     "RUNTIMES",
     "UNUSABLE",
     "Backend",
-    "BackgroundFacts",
     "Detection",
     "Detector",
     "LineStream",

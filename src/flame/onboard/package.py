@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -29,6 +30,9 @@ DEFAULT_FAMILY = "flame-plus"
 
 DEFAULT_MODEL = f"{DEFAULT_FAMILY}-aviris-ng"
 """The packaged model used where none is named."""
+
+_KEPT = 8
+"""Models that stay loaded: a batch of scenes reads and checks each of its models once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +86,7 @@ def packaged_models() -> dict[str, Path]:
 
 
 def load_model(which: str | Path | None = None) -> ModelPackage:
-    """Loads and verifies a model.
+    """Loads and verifies a model; one that was loaded before, and whose files have not changed, is not read again.
 
     Args:
         which: A packaged name ("flame-plus-emit") or family ("flame-plus", of which the default or else the first is
@@ -93,10 +97,41 @@ def load_model(which: str | Path | None = None) -> ModelPackage:
         ModelError: If it does not exist, has no manifest, or its checksum differs.
     """
     path = _path_of(which)
+    return _loaded(path, tuple(_stamp(path.with_suffix(ending)) for ending in (path.suffix, ".json", WEIGHTS)))
+
+
+_Stamp = tuple[int, int, int]
+
+
+def _stamp(path: Path) -> _Stamp | None:
+    """What changes when a file does: size, time and place; None if it is not there."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+@lru_cache(maxsize=_KEPT)
+def _loaded(path: Path, _stamps: tuple[_Stamp | None, ...]) -> ModelPackage:
     onnx = _read(path, "model")
-    manifest = Manifest.from_json(_read(path.with_suffix(".json"), "manifest").decode(), str(path.with_suffix(".json")))
+    manifest = _manifest_of(path)
     weights = None if manifest.network is None else _read(path.with_suffix(WEIGHTS), "native weights")
     return ModelPackage(manifest, onnx, str(path), weights)
+
+
+def _manifest_of(path: Path) -> Manifest:
+    """The manifest of a model, read again only if it has changed."""
+    beside = path.with_suffix(".json")
+    return _read_manifest(beside, _stamp(beside))
+
+
+@lru_cache(maxsize=_KEPT)
+def _read_manifest(path: Path, _stamp: _Stamp | None) -> Manifest:
+    try:
+        return Manifest.from_json(_read(path, "manifest").decode(), str(path))
+    except UnicodeDecodeError as mistake:
+        raise ModelError(f"{path}: not UTF-8 text ({mistake.reason}); a manifest was expected") from None
 
 
 def _read(path: Path, what: str) -> bytes:
@@ -135,11 +170,12 @@ def choose_model(which: str | Path | None, bands: BandSet) -> ModelPackage:
     members = _family(which)
     if not members:
         return load_model(which)
-    models = [load_model(name) for name in members]
-    for model in models:
-        if fitting_bands(bands, model.manifest.bands) is not None:
-            return model
-    raise BandMismatchError(models[0].manifest.bands, bands)
+    packaged = packaged_models()
+    manifests = {name: _manifest_of(packaged[name]) for name in members}
+    for name, manifest in manifests.items():
+        if fitting_bands(bands, manifest.bands) is not None:
+            return load_model(name)
+    raise BandMismatchError(manifests[members[0]].bands, bands)
 
 
 def fitting_bands(have: BandSet, need: BandSet, tolerance_nm: float = 1.0) -> list[int] | None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from flame.errors import FlameError
-from flame.models import Flame
+from flame.models import BatchPreparer, Flame
 from flame.models.weights import StoredModel, load_model, save_model
 from flame.physics import BandMismatchError, unit_absorption
 from flame.training.batches import TileSequence, TrainingBatch, epoch_batches, prefetched
@@ -95,12 +95,16 @@ class Trainer:
         self.folder, self.seed = folder, seed
         self._watch = watch or (lambda _: None)
         torch.manual_seed(seed)
-        model = Flame(self.recipe.model, unit_absorption(training.bands), training_statistics(training))
+        statistics = training_statistics(training, self.recipe.model.prepare)
+        model = Flame(self.recipe.model, unit_absorption(training.bands), statistics)
         if start is not None:
             self._take_over(model, start)
         if self.world.size > 1:
             share_batch_norm(model)
         self.model = model.to(self.device)
+        # Beside a step on the CPU one thread prepares the next batch; a GPU leaves the cores free for it.
+        threads = torch.get_num_threads() if cuda else 1
+        self._preparer = BatchPreparer(self.recipe.model, training.bands, threads)
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(),
             lr=recipe.optimizer.rate,
@@ -149,7 +153,7 @@ class Trainer:
         batches = epoch_batches(len(self.training), settings.size, self.seed, progress.epoch)
         mine = [batch[self.world.rank :: self.world.size] for batch in batches[progress.step :]]
         started = time.monotonic()
-        for batch in prefetched(self.training, mine, settings, self.seed, progress.epoch):
+        for batch in prefetched(self.training, mine, settings, self.seed, progress.epoch, self._preparer):
             done = progress.epoch * len(batches) + progress.step
             self._set_rate(done, self.recipe.epochs * len(batches))
             losses = self._step(batch.to(self.device), progress.epoch)
@@ -176,7 +180,7 @@ class Trainer:
     def _step(self, batch: TrainingBatch, epoch: int) -> Losses:
         self.model.train()
         with self._autocast():
-            output = self.model(batch.radiance, batch.rgb, batch.valid)
+            output = self.model(batch.inputs)
         losses = training_loss(output, batch, self.recipe.model, self.recipe.loss, epoch)
         self.optimizer.zero_grad(set_to_none=True)
         losses.total.backward()  # type: ignore[no-untyped-call]

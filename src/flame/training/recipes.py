@@ -6,7 +6,8 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 
 from flame.errors import FlameError
-from flame.models import BackgroundSettings, FlameSettings
+from flame.models import FlameSettings
+from flame.prepare import BackgroundSettings, PrepareSettings
 from flame.training.batches import BatchSettings
 from flame.training.losses import LossSettings
 
@@ -77,9 +78,11 @@ PLUS_MODEL = FlameSettings(
     conditioning="tile",
     lift_space="training",
     score_space="whitened",
-    background=BackgroundSettings(passes=2),
-    noise_inputs=("matched_filter", "brightness", "anomaly", "coherence", "noise", "enhancement", "clutter"),
-    rgb="tile",
+    prepare=PrepareSettings(
+        background=BackgroundSettings(passes=2),
+        pixel_fields=("matched_filter", "brightness", "anomaly", "coherence", "noise", "enhancement", "clutter"),
+        rgb="tile",
+    ),
 )
 
 CPU = replace(PAPER, name="cpu", batch=BatchSettings(size=8, crop=128), epochs=24)
