@@ -15,10 +15,10 @@ import product_files as files
 import pytest
 import rasterio
 from envi_samples import CENTRES_NM, cube_of, list_of, write_envi
-from io_samples import STARCOP_NM
+from io_samples import FEW_BANDS, STARCOP_CSV, STARCOP_NAME, STARCOP_NM, make_tile
 from product_ground import make_ground
 
-from flame.io import OpenOptions, ReaderError, open_scene, read_scene
+from flame.io import OpenOptions, ReaderError, open_scene, read_scene, starcop
 
 MEMORY_MB = 700
 """What a refusal may cost on top of the interpreter; a scene of the absurd sizes below would need gigabytes."""
@@ -419,3 +419,52 @@ def test_a_geotiff_of_reflectance(tmp_path: Path) -> None:
 def test_a_name_that_tells_no_date(tmp_path: Path, name: str) -> None:
     path = write_envi(tmp_path / name, cube_of(), wavelength=list_of(CENTRES_NM))
     assert open_scene(path).acquisition.time is None
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_mutated_lists_of_tiles(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    path = tmp_path / "train.csv"
+    content = bytearray(STARCOP_CSV.format(name=STARCOP_NAME).encode() * 2)
+    for at in rng.integers(0, len(content), rng.integers(1, 20)):
+        content[at] = rng.choice(list(b'0,"\n\xff\x00\xc3az'))
+    path.write_bytes(content)
+    told = None
+    try:
+        starcop.read_index(path)
+    except ReaderError as error:
+        told = str(error)
+    assert told is None or path.name in told
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_mutated_truth(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    folder = starcop.write_tile(make_tile(bands=FEW_BANDS), tmp_path / "sim_0001")
+    content = bytearray((folder / "truth.json").read_bytes())
+    for at in rng.integers(0, len(content), rng.integers(1, 8)):
+        content[at] = rng.choice(list(b'0123456789,"{}[]eN-tn\xff'))
+    (folder / "truth.json").write_bytes(content)
+    told = None
+    try:
+        starcop.read_tile(folder)
+    except ReaderError as error:
+        told = str(error)
+    assert told is None or folder.name in told
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"solar_zenith_deg": 31.5', '"solar_zenith_deg": "noon"'),
+        ('"row": 3.5', '"row": [3]'),
+        ('"version": 1', '"version": 9'),
+    ],
+)
+def test_truth_of_wrong_types(tmp_path: Path, old: str, new: str) -> None:
+    folder = starcop.write_tile(make_tile(bands=FEW_BANDS), tmp_path / "sim_0001")
+    text = (folder / "truth.json").read_text()
+    assert old in text
+    (folder / "truth.json").write_text(text.replace(old, new))
+    with pytest.raises(ReaderError, match="is damaged or of another version"):
+        starcop.read_tile(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from flame.io.budget import read_text
 from flame.io.errors import ReaderError
 from flame.physics import BandSet
 from flame.scene import Acquisition
@@ -53,17 +55,35 @@ def read_truth(path: Path) -> Truth | None:
     if not path.exists():
         return None
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = json.loads(read_text(path))
         if content["version"] != VERSION:
             raise ValueError(f"version {content['version']}, expected {VERSION}")
-        time = content["acquisition"].pop("time")
+        seen = dict(content["acquisition"])
+        time = seen.pop("time")
+        for angle in ("solar_zenith_deg", "view_zenith_deg"):
+            seen[angle] = _number(seen.get(angle))
+        seen["extra"] = {str(key): str(value) for key, value in dict(seen.get("extra", {})).items()}
         return Truth(
-            BandSet(np.array(content["bands"]["centres_nm"]), np.array(content["bands"]["fwhm_nm"])),
-            Acquisition(time=datetime.fromisoformat(time) if time else None, **content["acquisition"]),
-            content["emission_kg_h"],
-            tuple(PlumeSource(**source) for source in content["sources"]),
+            BandSet(np.array(content["bands"]["centres_nm"], float), np.array(content["bands"]["fwhm_nm"], float)),
+            Acquisition(time=datetime.fromisoformat(time) if time else None, **seen),
+            _number(content["emission_kg_h"]),
+            tuple(
+                PlumeSource(**{key: float(value) for key, value in dict(source).items()})
+                for source in content["sources"]
+            ),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as failure:
+    except ReaderError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as failure:
         raise ReaderError(
             path, f"is damaged or of another version ({failure!r})", "simulate the tile again"
         ) from failure
+
+
+def _number(value: object) -> float | None:
+    """A finite number or nothing; whatever else is a mistake in the file."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{value!r} where a number should be")
+    return float(value)
