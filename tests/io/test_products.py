@@ -11,7 +11,7 @@ import product_files as files
 import pytest
 from product_ground import SUN_DEG, TIME, VIEW_DEG, Ground, make_ground
 
-from flame.io import OpenOptions, ReaderError, find_reader, open_scene, read_scene
+from flame.io import OpenOptions, ReaderError, find_reader, open_scene, read_scene, to_xarray
 from flame.products.geolocate import longitude_latitude, map_grid
 from flame.scene import MaskRule, SceneFile, SceneFlag
 
@@ -257,3 +257,16 @@ def test_enmap_smile_is_a_polynomial_over_columns_from_one(tmp_path: Path) -> No
 def test_a_product_is_known_by_content_not_by_name(tmp_path: Path, name: str) -> None:
     path = files.write_tanager(tmp_path, make_ground("tanager-1", 12, 10))
     assert find_reader(path.rename(tmp_path / name)).name == "tanager"
+
+
+@pytest.mark.parametrize("gridded", [True, False])
+def test_scenes_for_xarray(tmp_path: Path, gridded: bool) -> None:
+    ground = make_ground("tanager-1", 12, 10)
+    scene = open_scene(files.write_tanager(tmp_path, ground, gridded))
+    data = to_xarray(scene)
+    np.testing.assert_array_equal(data["radiance"].values, scene.load().radiance)
+    np.testing.assert_array_equal(data["wavelength"].values, scene.bands.centres_nm)
+    if gridded:
+        assert data["x"].values[0] == files.UTM_CORNER[0] + files.UTM_PIXEL / 2
+    else:
+        np.testing.assert_array_equal(data["latitude"].values, ground.latitude)

@@ -22,7 +22,7 @@ from flame.io.validity import FILL_BELOW
 from flame.physics import BandError, ColumnBands
 from flame.scene import Acquisition, GeoGrid, SceneFile, SceneFlag
 from flame.scene.lazy import LinesRead
-from flame.scene.surface import FLARE_REACH_PX, RULE_FLAGS, RULE_WAVELENGTHS_NM, surface_flags
+from flame.scene.surface import FLARE_REACH_PX, RULE_BANDS_NM, RULE_FLAGS, surface_flags
 
 __all__ = ["Cube", "scene_of", "scene_of_hdf5"]
 
@@ -144,7 +144,8 @@ class _LineReader:
         usable = np.isfinite(cube.centres_nm) if cube.good is None else np.isfinite(cube.centres_nm) & cube.good
         # 1380 nm lies in the water-vapour band, which products call bad for what they need; here it is wanted as it is.
         found = {}
-        for nm in RULE_WAVELENGTHS_NM:
+        wanted = {nm for flag, bands in RULE_BANDS_NM.items() if flag in self._wanted for nm in bands}
+        for nm in sorted(wanted):
             allowed = np.isfinite(cube.centres_nm) if nm == 1380 else usable
             distance = np.where(allowed, np.abs(np.nan_to_num(cube.centres_nm) - nm), np.inf)
             if distance.min() <= _RULE_TOLERANCE_NM:

@@ -14,7 +14,8 @@ from flame.io.angles import mean_angle_deg, sample_lines
 from flame.io.assemble import Cube, scene_of_hdf5
 from flame.io.errors import ReaderError
 from flame.io.glt import affine_of_geotransform, geo_of_table, lookup_table, swath_geo
-from flame.io.hdf5 import Hdf5File, StoredCube, holds, is_hdf5
+from flame.io.hdf5 import Hdf5File, holds, is_hdf5
+from flame.io.hdf5_cube import StoredCube
 from flame.io.names import acquisition_time, time_of_text
 from flame.io.options import OpenOptions
 from flame.io.radiance_unit import scale_to_radiance

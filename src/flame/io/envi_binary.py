@@ -9,7 +9,7 @@ from jaxtyping import Float32
 
 from flame.io.envi_header import EnviHeader
 from flame.io.errors import ReaderError
-from flame.io.hdf5 import runs_of
+from flame.io.hdf5_cube import runs_of
 
 __all__ = ["EnviBinary"]
 

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
-from jaxtyping import Float32
 
 from flame.errors import FlameError
-from flame.io.budget import check_block, check_cube, check_expansion, check_in_memory, regular_file
+from flame.io.budget import check_block, check_expansion, check_in_memory, regular_file
 from flame.io.errors import ReaderError
 
-__all__ = ["Hdf5File", "StoredCube", "holds", "is_hdf5", "looking_into", "runs_of"]
+__all__ = ["Hdf5File", "holds", "is_hdf5", "looking_into"]
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-_STEP_BYTES = 32_000_000
 _CACHE_BYTES = 16_000_000
 _AGAIN = "copy or download it again"
 
@@ -181,93 +178,3 @@ class Hdf5File:
             return None if value is None else np.atleast_1d(np.asarray(value)).astype(np.float64).reshape(-1)
         except (TypeError, ValueError):
             return None
-
-
-def runs_of(index: Sequence[int], gap: int = 0) -> list[tuple[int, int]]:
-    """Runs of neighbouring numbers as (first, end); runs no more than `gap` apart are joined."""
-    runs: list[tuple[int, int]] = []
-    for at in sorted({int(i) for i in index}):
-        if runs and at - runs[-1][1] <= gap:
-            runs[-1] = (runs[-1][0], at + 1)
-        else:
-            runs.append((at, at + 1))
-    return runs
-
-
-@dataclass(frozen=True)
-class StoredCube:
-    """A cube in an HDF5 dataset whose axes stand in any order.
-
-    Attributes:
-        path: The file, for messages.
-        dataset: The dataset.
-        axes: Where band, row and column stand in it: (2, 0, 1) for (row, col, band).
-        mirrored: Whether columns are stored from right to left.
-    """
-
-    path: Path
-    dataset: Any
-    axes: tuple[int, int, int]
-    mirrored: bool = False
-
-    def __post_init__(self) -> None:
-        check_cube(self.path, *self.shape)
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Bands, rows, columns."""
-        band, row, col = (int(self.dataset.shape[axis]) for axis in self.axes)
-        return band, row, col
-
-    def read(self, rows: slice, bands: Sequence[int]) -> Float32[np.ndarray, "band row col"]:
-        """Some lines in some bands, as stored, in float32.
-
-        Each compressed piece is unpacked once: bands that share a piece are read together and picked in memory.
-        """
-        band_axis, row_axis, col_axis = self.axes
-        count, _, cols = self.shape
-        chunks = self.dataset.chunks
-        piece = int(chunks[band_axis]) if chunks else 1
-        where = {int(band): at for at, band in enumerate(bands)}
-        out = np.empty((len(bands), rows.stop - rows.start, cols), dtype=np.float32)
-        for run in runs_of([band // piece for band in bands]):
-            first, stop = run[0] * piece, min(run[1] * piece, count)
-            if piece == 1:  # nothing is shared, so only the bands between the outermost of the run
-                first, stop = run[0], run[1]
-            inside = [band for band in where if first <= band < stop]
-            if piece >= count:
-                first, stop = min(inside), max(inside) + 1
-            for part in self._steps(rows, stop - first):
-                select: list[slice] = [slice(None)] * 3
-                select[band_axis], select[row_axis] = slice(first, stop), part
-                with looking_into(self.path):
-                    block = self.dataset[tuple(select)]
-                block = block.transpose(band_axis, row_axis, col_axis)
-                if self.mirrored:
-                    block = block[:, :, ::-1]
-                target = slice(part.start - rows.start, part.stop - rows.start)
-                _pick(block, [band - first for band in inside], out[:, target], [where[band] for band in inside])
-        return out
-
-    def _steps(self, rows: slice, bands: int) -> Iterator[slice]:
-        """Pieces of the lines of at most 32 MB, cut where the file's own pieces end."""
-        chunks = self.dataset.chunks
-        piece = int(chunks[self.axes[1]]) if chunks else 1
-        line_bytes = bands * self.shape[2] * self.dataset.dtype.itemsize
-        step = max(1, _STEP_BYTES // max(1, line_bytes * piece)) * piece
-        first = rows.start
-        while first < rows.stop:
-            stop = min((first // step + 1) * step, rows.stop)
-            yield slice(first, stop)
-            first = stop
-
-
-def _pick(block: np.ndarray, source: list[int], out: Float32[np.ndarray, "band row col"], target: list[int]) -> None:
-    """Copies bands of a block to their places, whole runs at once where both stand in order."""
-    at = 0
-    while at < len(source):
-        end = at + 1
-        while end < len(source) and source[end] == source[end - 1] + 1 and target[end] == target[end - 1] + 1:
-            end += 1
-        out[target[at] : target[end - 1] + 1] = block[source[at] : source[end - 1] + 1]
-        at = end

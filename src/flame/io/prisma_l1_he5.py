@@ -15,7 +15,8 @@ from jaxtyping import Float32, UInt16
 from flame.io.assemble import Cube, scene_of_hdf5
 from flame.io.errors import ReaderError
 from flame.io.glt import swath_geo
-from flame.io.hdf5 import Hdf5File, StoredCube, holds
+from flame.io.hdf5 import Hdf5File, holds
+from flame.io.hdf5_cube import StoredCube
 from flame.io.names import acquisition_time, time_of_text
 from flame.io.options import OpenOptions
 from flame.physics import ColumnBands, radiance_scale

@@ -22,7 +22,7 @@ from scipy import ndimage
 
 from flame.scene.flags import SceneFlag
 
-__all__ = ["FLARE_REACH_PX", "RULE_FLAGS", "RULE_WAVELENGTHS_NM", "surface_flags"]
+__all__ = ["FLARE_REACH_PX", "RULE_BANDS_NM", "RULE_FLAGS", "surface_flags"]
 
 SOLAR_IRRADIANCE: dict[int, float] = {460: 205.0, 550: 187.0, 640: 161.0, 865: 96.0, 1380: 36.0, 1610: 24.5, 2130: 9.2}
 """E0 at the mean distance of the sun, in uW cm-2 nm-1 (0.01 W m-2 nm-1), from the TSIS-1 reference spectrum (Coddington
@@ -30,8 +30,14 @@ et al. 2021) to two or three digits, which is all that such tests need."""
 
 FLARE_NM, FLARE_RADIANCE, FLARE_REACH_PX = 2389, 1.5, 2
 
-RULE_WAVELENGTHS_NM = (*SOLAR_IRRADIANCE, FLARE_NM)
-"""Wavelengths whose radiance the tests can use."""
+RULE_BANDS_NM: dict[SceneFlag, tuple[int, ...]] = {
+    SceneFlag.CLOUD: (460, 640, 1610, 2130),
+    SceneFlag.SNOW: (550, 1610),
+    SceneFlag.CIRRUS: (1380,),
+    SceneFlag.WATER: (550, 865, 2130),
+    SceneFlag.FLARE: (FLARE_NM,),
+}
+"""Wavelengths that each cause is looked for in: a reader need not read the others."""
 
 RULE_FLAGS = SceneFlag.CLOUD | SceneFlag.SNOW | SceneFlag.CIRRUS | SceneFlag.WATER | SceneFlag.FLARE
 """Causes that the tests can find."""
@@ -47,7 +53,7 @@ def surface_flags(
     """Flags of each pixel.
 
     Args:
-        layers: Radiance in uW cm-2 nm-1 sr-1 by wavelength, of those in `RULE_WAVELENGTHS_NM` that the file has.
+        layers: Radiance in uW cm-2 nm-1 sr-1 by wavelength, of those in `RULE_BANDS_NM` that the file has.
         solar_zenith_deg: The sun's angle from the vertical; 40 degrees if not known.
         wanted: Causes to look for, such as those that the product has no mask for.
     """
