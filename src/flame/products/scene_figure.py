@@ -33,7 +33,7 @@ def plot_scene(path: Path, scene: AnyScene, title: str, dpi: int = 120) -> None:
     height = float(np.clip(5.2 * rows / cols, 3.0, 14.0))
     figure = Figure(figsize=(11.0, height + 1.0), layout="constrained", facecolor="white")
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)
-    left.imshow(stretched_rgb(scene)[::step, ::step], extent=(0, cols, rows, 0), interpolation="nearest")
+    left.imshow(stretched_rgb(scene, step), extent=(0, cols, rows, 0), interpolation="nearest")
     left.set_title("RGB" if scene.has_rgb else "radiance", fontsize=10)
     layer = np.full((-(-rows // step), -(-cols // step), 3), 0.93, dtype=np.float32)
     flags = scene.flags
