@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from packaging.tags import sys_tags
 
 FOLDER = Path("src/flame/kernels")
 LIBRARY = "kernels.so"
@@ -64,6 +65,11 @@ def _run(command: list[str]) -> None:
         raise CompilerError(f"{' '.join(command)} failed with {done.returncode}:\n{done.stderr or done.stdout}")
 
 
+def _platform_tag() -> str:
+    """The platform this is built on, such as linux_x86_64; manylinux would promise more than was tested."""
+    return next(t.platform for t in sys_tags() if not t.platform.startswith(("manylinux", "musllinux")))
+
+
 class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
     """Runs for wheels and for editable installs, where the library is left beside its source."""
 
@@ -81,4 +87,5 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
             return
         build_data["artifacts"].append(str(FOLDER / LIBRARY))
         build_data["pure_python"] = False
-        build_data["infer_tag"] = True
+        # The library is called through ctypes: it depends on the platform, not on Python's version or ABI.
+        build_data["tag"] = f"py3-none-{_platform_tag()}"

@@ -48,5 +48,5 @@ def test_for_programs(chip: Path) -> None:
 
 def test_a_file_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello")
-    with pytest.raises(FlameError, match="of no format"):
+    with pytest.raises(FlameError, match="not in a format"):
         CliRunner().invoke(app, ["info", str(tmp_path / "a.txt")], catch_exceptions=False)

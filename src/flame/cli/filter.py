@@ -10,6 +10,7 @@ import typer
 from jaxtyping import Float32
 from rich.console import Console
 
+from flame.cli.options import completing, output_file
 from flame.cli.scene_options import (
     KeepCirrus,
     KeepCloud,
@@ -66,14 +67,29 @@ def _plot(path: Path, scene: AnyScene, score: Float32[np.ndarray, "row col"], me
 
 
 def run(
-    method: Annotated[str, typer.Argument(help=f"One of {', '.join(FILTERS)}.")],
-    scene_path: Annotated[Path, typer.Argument(metavar="INPUT", help="Tile folder, ENVI cube or other scene.")],
-    out: Annotated[Path, typer.Option(help="GeoTIFF for the score; invalid pixels become no-data.")],
-    columns: Annotated[int | None, typer.Option(min=1, help="mag1c: columns that share a background; all.")] = None,
-    target: Annotated[
-        str | None, typer.Option(help="cem, mf, ace: 'scaled' by the mean spectrum, or 'plain' as first published.")
+    method: Annotated[
+        str,
+        typer.Argument(
+            metavar="METHOD",
+            help=f"One of {', '.join(FILTERS)}.",
+            autocompletion=completing(lambda: list(FILTERS)),
+        ),
+    ],
+    scene_path: Annotated[Path, typer.Argument(metavar="INPUT", help="A scene file or a tile folder.")],
+    out: Annotated[Path, output_file("GeoTIFF file for the score; invalid pixels become no-data.")],
+    columns: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Only for mag1c: columns that share one background. By default all."),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw image and score into this PNG file.")] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"Only for cem, mf, ace: which target spectrum, {' or '.join(get_args(TargetRule))}; see the docs.",
+            autocompletion=completing(lambda: get_args(TargetRule)),
+        ),
+    ] = None,
+    plot: Annotated[Path | None, output_file("PNG file for a picture of scene and score.")] = None,
     unit: UnitOption = None,
     scale: ScaleOption = None,
     keep_water: KeepWater = False,
@@ -83,7 +99,7 @@ def run(
     keep_flare: KeepFlare = False,
     keep_saturated: KeepSaturated = False,
 ) -> None:
-    """Run one classical methane filter on one scene or tile."""
+    """Run a classical methane filter on one scene; works with the bands of any sensor."""
     from flame.io import open_scene
     from flame.products.geolocate import map_grid
     from flame.products.geotiff import write_cog

@@ -1,4 +1,4 @@
-"""Files to scenes: one reader a format, a registry picks. `open_scene(path)` is the door."""
+"""Files to scenes: one reader per format, a registry picks. `open_scene(path)` is the door."""
 
 from flame.io import oxhyper, starcop
 from flame.io.dataset import Dataset, TileFailure

@@ -78,7 +78,7 @@ def open_chip(path: Path | str, options: OpenOptions) -> Scene:
     scale = _scale(path, arrays, options)
     widths = _numbers(path, arrays, "fwhm_nm", 1) if "fwhm_nm" in arrays else None
     if widths is not None and widths.shape != centres_nm.shape:
-        raise ReaderError(path, f"fwhm_nm has {widths.size} values for {centres_nm.size} bands", "give one a band")
+        raise ReaderError(path, f"fwhm_nm has {widths.size} values for {centres_nm.size} bands", "give one per band")
     choice = choose_bands(path, centres_nm, widths, window_nm=options.window_nm)
     with np.errstate(over="ignore", invalid="ignore"):
         radiance = cube[choice.index].astype(np.float32)
@@ -88,7 +88,7 @@ def open_chip(path: Path | str, options: OpenOptions) -> Scene:
         told = arrays["valid"]
         if told.shape != valid.shape or told.dtype.kind not in "biuf":
             raise ReaderError(
-                path, f"valid has shape {told.shape}, radiance {valid.shape} pixels", "give one value a pixel"
+                path, f"valid has shape {told.shape}, radiance {valid.shape} pixels", "give one value per pixel"
             )
         valid &= told.astype(np.bool_)
     if not valid.any():

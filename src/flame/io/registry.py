@@ -78,7 +78,7 @@ def find_reader(path: Path | str) -> Reader:
                 return reader
     except OSError as failure:
         raise ReaderError(path, f"cannot be opened ({failure.strerror})", "check its permissions") from failure
-    raise ReaderError(path, "of no format that FLAME reads", f"give one of{known}")
+    raise ReaderError(path, "not in a format that FLAME reads", f"give one of{known}")
 
 
 def open_scene(path: Path | str, options: OpenOptions | None = None) -> AnyScene:

@@ -11,20 +11,17 @@ fields of the heads exist for one block at a time and no engine has to reorder o
 from __future__ import annotations
 
 import copy
-import warnings
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import onnx
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.jit import TracerWarning  # type: ignore[attr-defined]
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from flame.models.backbones.ufno import OperatorBlock
 from flame.models.flame import Flame
 from flame.models.heads import leaky_clamp
+from flame.models.onnx_graph import refuse_complex, traced
 
 __all__ = ["OPSET", "ROW_BLOCK", "DeployedFlame", "to_onnx"]
 
@@ -120,22 +117,10 @@ def to_onnx(model: Flame, tile: int) -> tuple[bytes, DeployedFlame]:
         model: A trained network.
         tile: Side of the tile, in pixels.
     """
+    refuse_complex(model)
     deployed = DeployedFlame(model, tile)
-    with warnings.catch_warnings(), TemporaryDirectory() as folder:
-        # Sizes become constants on purpose, and the tracing exporter is meant: the other one needs another package.
-        warnings.simplefilter("ignore", TracerWarning)
-        warnings.simplefilter("ignore", DeprecationWarning)
-        warnings.filterwarnings("ignore", "Constant folding")
-        torch.onnx.export(
-            deployed,
-            deployed.example(),
-            Path(folder) / "model.onnx",
-            input_names=list(deployed.inputs),
-            output_names=["probability", "score"],
-            opset_version=OPSET,
-            dynamo=False,
-        )
-        return _shared_constants((Path(folder) / "model.onnx").read_bytes()), deployed
+    graph = traced(deployed, deployed.example(), deployed.inputs, ("probability", "score"), OPSET)
+    return _shared_constants(graph), deployed
 
 
 def _shared_constants(content: bytes) -> bytes:

@@ -175,10 +175,15 @@ class Flame(nn.Module):
             target = inputs["target"] if kind.score != "none" else self.unit_spectrum[None]
             return spectra, per_ppm_m(target)
         if kind.score_space == "log":
-            return spectra, per_ppm_m(self.unit_spectrum[None], 1.0 / self.variance.clamp_min(1e-12))
+            return spectra, self.log_direction()
         matrix = self.projection if kind.score_space == "projected" else self.whitening
         centred = spectra - self.mean[None, :, None, None]
         return _times(matrix, centred), per_ppm_m((matrix @ self.unit_spectrum)[None])
+
+    def log_direction(self) -> Float[Tensor, "1 band"]:
+        """Direction of the score in log-radiance, each band weighed by its variance in training if the model does."""
+        weight = 1.0 / self.variance.clamp_min(1e-12) if self.settings.band_variance else None
+        return per_ppm_m(self.unit_spectrum[None], weight)
 
     def folded_lift(self) -> tuple[Float[Tensor, "width channel"], Float[Tensor, " width"]]:
         """Weight and bias of the lift on spectra and pixel fields, whitening by training statistics folded in."""

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from flame.kernels import why_no_network
 from flame.models.export import DeployedFlame
-from flame.models.flame import per_ppm_m
 
 __all__ = ["native_weights"]
 
@@ -54,7 +53,7 @@ def native_weights(deployed: DeployedFlame) -> bytes | None:
             "heads.b_bg": heads.b_bg,
         }
         if kind.score_space == "log":
-            arrays["direction"] = per_ppm_m(flame.unit_spectrum[None], 1.0 / flame.variance.clamp_min(1e-12))[0]
+            arrays["direction"] = flame.log_direction()[0]
     return bytes(
         safetensors.torch.save({name: tensor.detach().float().contiguous() for name, tensor in arrays.items()})
     )

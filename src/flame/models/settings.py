@@ -40,6 +40,8 @@ class FlameSettings:
         score_space: Coordinates of the score: log-radiance (eq:flame_score), log-radiance with the leading background
             directions projected out, or whitened as in `conditioning`.
         projected_directions: How many, for `projected`.
+        band_variance: Whether the score in log-radiance starts from the spectrum divided by each band's variance over
+            the training set (the diagonal matched filter), or from the spectrum itself.
         lift_start: Whether the lift starts at random or with the training set's matched filter as its first feature.
         lift_space: With conditioning by the tile: whether the lift's input is whitened by the tile's covariance too, or
             by the training set's about the tile's mean. What a feature means is then the same in every tile.
@@ -59,6 +61,7 @@ class FlameSettings:
     score: ScoreKind = "full"
     score_space: ScoreSpace = "log"
     projected_directions: int = 8
+    band_variance: bool = True
     lift_start: LiftStart = "matched_filter"
     lift_space: LiftSpace = "tile"
     prepare: PrepareSettings = field(default_factory=PrepareSettings)

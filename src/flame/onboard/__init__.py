@@ -1,9 +1,10 @@
 """The torch-free flight runtime: model package, inference session, tile stream, profiling."""
 
-from flame.onboard.backends import RUNTIMES, Backend, open_backend, runs_natively
+from flame.onboard.backends import RUNTIMES, Backend, check_runtime, open_backend, runs_natively
 from flame.onboard.detector import Detection, Detector
 from flame.onboard.manifest import Manifest, ModelError, NetworkFacts
 from flame.onboard.package import (
+    DEFAULT_FAMILY,
     DEFAULT_MODEL,
     ModelPackage,
     choose_model,
@@ -17,6 +18,7 @@ from flame.onboard.strip import TileReport, Timings
 from flame.prepare import UNUSABLE, Quality
 
 __all__ = [
+    "DEFAULT_FAMILY",
     "DEFAULT_MODEL",
     "RUNTIMES",
     "UNUSABLE",
@@ -33,6 +35,7 @@ __all__ = [
     "StreamError",
     "TileReport",
     "Timings",
+    "check_runtime",
     "choose_model",
     "load_model",
     "open_backend",

@@ -22,6 +22,7 @@ __all__ = [
     "NativeBackend",
     "OnnxRuntimeBackend",
     "OpenVinoBackend",
+    "check_runtime",
     "chosen_threads",
     "open_backend",
     "runs_natively",
@@ -29,6 +30,9 @@ __all__ = [
 ]
 
 RUNTIMES: tuple[str, ...] = ("auto", "native", "onnxruntime", "openvino")
+
+_ENGINES = {"onnxruntime": "pip install onnxruntime", "openvino": "pip install 'flame-methane[openvino]'"}
+"""Engines that are packages of their own, and how to get them."""
 
 
 @runtime_checkable
@@ -179,17 +183,28 @@ def open_backend(model: ModelPackage, runtime: str = "auto", threads: int | None
     Raises:
         ModelError: If the engine is not known or not installed, or cannot load the graph, or threads are out of range.
     """
-    if runtime not in RUNTIMES:
-        raise ModelError(f"no runtime '{runtime}'; known are {', '.join(RUNTIMES)}")
+    check_runtime(runtime)
     threads = chosen_threads(threads)
-    has_openvino = find_spec("openvino") is not None
-    if runtime == "openvino" and not has_openvino:
-        raise ModelError("OpenVINO is not installed; install flame-methane[openvino] or take --runtime onnxruntime")
     if runtime == "native" or (runtime == "auto" and runs_natively(model)):
         return NativeBackend(model, threads)
-    if runtime == "onnxruntime" or not has_openvino:
+    if runtime == "onnxruntime" or find_spec("openvino") is None:
+        check_runtime("onnxruntime")
         return OnnxRuntimeBackend(model, threads)
     return OpenVinoBackend(model, threads)
+
+
+def check_runtime(runtime: str) -> None:
+    """Refuses an engine that is not known or not installed, before any work is done.
+
+    Raises:
+        ModelError: With the names that are known, or what to install.
+    """
+    if runtime not in RUNTIMES:
+        raise ModelError(f"no runtime '{runtime}'; known are {', '.join(RUNTIMES)}")
+    if runtime in _ENGINES and find_spec(runtime) is None:
+        raise ModelError(f"{runtime} is not installed: {_ENGINES[runtime]}, or take another runtime")
+    if runtime == "native" and load_kernels() is None:
+        raise ModelError(f"no native runtime: {why_no_kernels()}")
 
 
 def runs_natively(model: ModelPackage) -> bool:

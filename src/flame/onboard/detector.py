@@ -14,11 +14,10 @@ from jaxtyping import Bool, Float32, UInt8
 from flame.detection import Plume, TileGrid, find_plumes, plume_mask
 from flame.onboard.backends import chosen_threads, open_backend
 from flame.onboard.manifest import ModelError
-from flame.onboard.package import ModelPackage, fitting_bands, load_model
+from flame.onboard.package import ModelPackage, band_mismatch, fitting_bands, load_model
 from flame.onboard.stream import LineStream
 from flame.onboard.strip import Rows, StripEngine, TileReport, Timings
 from flame.onboard.turns import Turn
-from flame.physics import METHANE_WINDOW_NM, BandMismatchError
 from flame.prepare import Quality, TilePreparer
 from flame.scene import AnyScene
 
@@ -148,9 +147,7 @@ class Detector:
         """Where the model's bands stand in the scene; a slice, which copies nothing, where they are neighbours."""
         chosen = fitting_bands(scene.bands, self.manifest.bands)
         if chosen is None:
-            near = scene.bands.within(*METHANE_WINDOW_NM)
-            got = scene.bands.select(near) if near.any() else scene.bands
-            raise BandMismatchError(self.manifest.bands, got, scene.acquisition.source or "the scene")
+            raise band_mismatch(self.manifest.bands, scene.bands, scene.acquisition.source or "the scene")
         if chosen == list(range(chosen[0], chosen[0] + len(chosen))):
             return slice(chosen[0], chosen[-1] + 1)
         return chosen

@@ -29,7 +29,7 @@ from flame.simulate import (
     tile_generator,
 )
 
-__all__ = ["PLAN_FILE", "SimulationPlan", "map_tiles", "read_plan", "simulate_dataset"]
+__all__ = ["PLAN_FILE", "SimulationPlan", "background_scene", "map_tiles", "read_plan", "simulate_dataset"]
 
 PLAN_FILE = "simulation.json"
 
@@ -94,12 +94,13 @@ class SimulationPlan:
         if not self.backgrounds:
             return simulate_tile(rng, self.settings(), self.name(index))
         path = self.backgrounds[int(rng.integers(len(self.backgrounds)))]
-        scene = cut_background(_background(path), rng, self.size)
+        scene = cut_background(background_scene(path), rng, self.size)
         return inject_plume(scene, rng, self.settings(), self.name(index), add_noise=self.background_noise)
 
 
 @lru_cache(maxsize=8)
-def _background(path: str) -> AnyScene:
+def background_scene(path: str) -> AnyScene:
+    """A real scene to put plumes into, opened once."""
     return open_scene(path)
 
 
@@ -173,7 +174,7 @@ def simulate_dataset(
     workers: int | None = None,
     on_tile: Callable[[starcop.TileRecord], None] | None = None,
 ) -> list[starcop.TileRecord]:
-    """Draws a data set and writes it: a folder a tile, `train.csv`, `test.csv` and `simulation.json`.
+    """Draws a data set and writes it: one folder per tile, `train.csv`, `test.csv` and `simulation.json`.
 
     The bytes depend on the plan alone, not on the number of workers.
 
@@ -186,7 +187,7 @@ def simulate_dataset(
     folder = Path(folder)
     plan = replace(plan, backgrounds=tuple(str(Path(path).resolve()) for path in plan.backgrounds))
     for path in plan.backgrounds:
-        _background(path).methane()
+        background_scene(path).methane()
     _write_plan(plan, folder)
     records = []
     for record in map_tiles(_Writer(folder), plan, workers):

@@ -99,7 +99,7 @@ def export_model(
         if found.max_difference >= MAX_DIFFERENCE or found.mask_differences:
             raise ExportError(
                 f"{out}: not written; on {found.runtime} probabilities differ from torch by up to "
-                f"{found.max_difference:.1e} and {found.mask_differences} mask pixels are others"
+                f"{found.max_difference:.1e} and {found.mask_differences} mask pixels differ"
             )
     return write_package(package, out), agreements
 

@@ -260,6 +260,6 @@ def preset(name: str, *, size: int | None = None, sensor_name: str | None = None
         settings = replace(settings, instrument=instrument, pixel_m=found.pixel_m)
     if size is not None:
         if size < 16:
-            raise FlameError(f"a tile needs at least 16 pixels a side, got {size}")
+            raise FlameError(f"a tile needs at least 16 pixels on a side, got {size}")
         settings = replace(settings, size=size)
     return settings

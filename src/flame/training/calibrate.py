@@ -1,7 +1,7 @@
 """Moves a model's logit so that the fixed decision rule, probability above 0.5, is the best one on held-out tiles.
 
 Dice and cross-entropy leave the logit where their sum is least, which is not where F1 after the opening is highest. One
-number chosen on the validation split mends that; the rule itself stays the paper's.
+number chosen on the validation split corrects that; the rule itself stays the paper's.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ def learning_rate(step: int, steps: int, settings: OptimizerSettings) -> float:
 class Trainer:
     """Trains a model in a run folder.
 
-    The folder then holds `model.safetensors` (the epoch with the best validation F1), `checkpoint.safetensors`,
-    `log.csv` and `curves.png`.
+    The folder then holds `model.safetensors` (the epoch with the best validation F1, or the last, as the recipe says),
+    `checkpoint.safetensors`, `log.csv` and `curves.png`.
 
     Args:
         recipe: What to train and how.
@@ -213,7 +213,7 @@ class Trainer:
         if self.world.rank == 0:
             row |= self._validate()
             f1, auprc = (row[name] if math.isfinite(row[name]) else 0.0 for name in ("f1", "auprc"))
-            if (f1, auprc) > (progress.best_f1, progress.best_auprc):
+            if self.recipe.keep == "last" or (f1, auprc) > (progress.best_f1, progress.best_auprc):
                 progress.best_f1, progress.best_auprc, progress.best_epoch = f1, auprc, progress.epoch + 1
                 provenance = {"recipe": asdict(self.recipe), "seed": self.seed, "validation": row}
                 save_model(
