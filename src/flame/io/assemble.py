@@ -24,7 +24,7 @@ from flame.scene import Acquisition, GeoGrid, SceneFile, SceneFlag
 from flame.scene.lazy import LinesRead
 from flame.scene.surface import FLARE_REACH_PX, RULE_BANDS_NM, RULE_FLAGS, surface_flags
 
-__all__ = ["Cube", "scene_of", "scene_of_hdf5"]
+__all__ = ["Cube", "scene_of", "scene_of_hdf5", "stacked"]
 
 _RULE_TOLERANCE_NM = 15.0
 
@@ -75,6 +75,27 @@ class Cube:
     smile: ColumnBands | None = None
     acquisition: Acquisition = field(default_factory=Acquisition)
     close: Callable[[], None] | None = None
+
+
+def stacked(parts: Sequence[tuple[int, ReadStored]]) -> ReadStored:
+    """Several images of the same pixels as one, their bands counted through: (bands, read) of each."""
+
+    def read(rows: slice, bands: Sequence[int]) -> Float32[np.ndarray, "band row col"]:
+        pieces: list[tuple[list[int], Float32[np.ndarray, "band row col"]]] = []
+        first = 0
+        for count, read_part in parts:
+            inside = [(at, band - first) for at, band in enumerate(bands) if first <= band < first + count]
+            if inside:
+                pieces.append(([at for at, _ in inside], read_part(rows, [band for _, band in inside])))
+            first += count
+        if len(pieces) == 1:
+            return pieces[0][1]
+        out = np.empty((len(bands), *pieces[0][1].shape[1:]), dtype=np.float32)
+        for places, piece in pieces:
+            out[places] = piece
+        return out
+
+    return read
 
 
 def scene_of(cube: Cube, options: OpenOptions) -> SceneFile:

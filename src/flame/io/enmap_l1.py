@@ -11,10 +11,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float32, UInt16
+from jaxtyping import UInt16
 from scipy import ndimage
 
-from flame.io.assemble import Cube, scene_of
+from flame.io.assemble import Cube, scene_of, stacked
 from flame.io.budget import check_cube, check_expansion, regular_file
 from flame.io.enmap_metadata import EnmapMetadata, Rpc, read_enmap_metadata
 from flame.io.errors import ReaderError
@@ -158,7 +158,7 @@ def _cube(path: Path, metadata: Path, options: OpenOptions, stack: ExitStack) ->
         path=metadata,
         shape=shape,
         centres_nm=_distinct(known),
-        read=_stacked(images),
+        read=stacked([(image.count, image.read) for image in images]),
         scale=radiance_scale(UNIT) if options.stated_scale is None else options.stated_scale,
         fwhm_nm=known.fwhm_nm,
         gain=known.gain,
@@ -188,22 +188,6 @@ def _column_bands(known: EnmapMetadata, columns: int) -> ColumnBands | None:
     flat = np.ones((known.vnir_bands, columns))
     vnir = known.centres_nm[: known.vnir_bands, None] * flat, known.fwhm_nm[: known.vnir_bands, None] * flat
     return ColumnBands(np.concatenate([vnir[0], swir.centres_nm]), np.concatenate([vnir[1], swir.fwhm_nm]))
-
-
-def _stacked(images: Sequence[TiffBands]) -> Callable[[slice, Sequence[int]], Float32[np.ndarray, "band row col"]]:
-    """Reads bands counted through all images."""
-
-    def read(rows: slice, bands: Sequence[int]) -> Float32[np.ndarray, "band row col"]:
-        out = np.empty((len(bands), rows.stop - rows.start, images[0].shape[1]), dtype=np.float32)
-        first = 0
-        for image in images:
-            inside = [(at, band - first) for at, band in enumerate(bands) if first <= band < first + image.count]
-            if inside:
-                out[[at for at, _ in inside]] = image.read(rows, [band for _, band in inside])
-            first += image.count
-        return out
-
-    return read
 
 
 def _geo(image: TiffBands, known: EnmapMetadata, shape: tuple[int, int]) -> GeoGrid | None:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float32, UInt16
+from jaxtyping import UInt16
 
-from flame.io.assemble import Cube, scene_of_hdf5
+from flame.io.assemble import Cube, scene_of_hdf5, stacked
 from flame.io.errors import ReaderError
 from flame.io.glt import swath_geo
 from flame.io.hdf5 import Hdf5File, holds
@@ -66,13 +66,12 @@ def _cube(path: Path, file: Hdf5File, options: OpenOptions) -> Cube:
     latitude[~(np.abs(latitude) <= 90)] = np.nan
     longitude[~(np.abs(longitude) <= 360)] = np.nan
     geo, geo_notes = swath_geo(None, latitude, longitude, "location arrays (known to be off by hundreds of metres)")
-    reader = _Stacked(parts)
     masks = _Masks(path, file, shape, parts)
     return Cube(
         path=path,
         shape=shape,
         centres_nm=np.concatenate([part.centres_nm for part in parts]),
-        read=reader.read,
+        read=stacked([(part.count, part.stored.read) for part in parts]),
         scale=scale,
         fwhm_nm=np.concatenate([part.fwhm_nm for part in parts]),
         gain=np.concatenate([np.full(part.count, 1.0 / part.factor) for part in parts]),
@@ -155,24 +154,6 @@ def _smile(parts: Sequence[_Part], cols: int) -> ColumnBands | None:
         centres.append(np.where(bad[:, None], 1.0, c))
         widths.append(np.where(bad[:, None], 1.0, w))
     return ColumnBands(np.concatenate(centres), np.concatenate(widths))
-
-
-class _Stacked:
-    """Both cubes as one."""
-
-    def __init__(self, parts: Sequence[_Part]) -> None:
-        self._parts = parts
-
-    def read(self, rows: slice, bands: Sequence[int]) -> Float32[np.ndarray, "band row col"]:
-        cols = self._parts[0].stored.shape[2]
-        out = np.empty((len(bands), rows.stop - rows.start, cols), dtype=np.float32)
-        first = 0
-        for part in self._parts:
-            inside = [(at, band - first) for at, band in enumerate(bands) if first <= band < first + part.count]
-            if inside:
-                out[[at for at, _ in inside]] = part.stored.read(rows, [band for _, band in inside])
-            first += part.count
-        return out
 
 
 def _map_layer(layer: np.ndarray, path: Path, shape: tuple[int, int]) -> np.ndarray:
