@@ -11,13 +11,24 @@ from jaxtyping import Float32
 from rich.console import Console
 
 from flame.cli.options import completing, output_file
+from flame.cli.scene_options import (
+    KeepCirrus,
+    KeepCloud,
+    KeepFlare,
+    KeepSaturated,
+    KeepSnow,
+    KeepWater,
+    ScaleOption,
+    UnitOption,
+    open_options,
+)
 from flame.errors import FlameError
 from flame.files import whole_file
-from flame.filters import FILTERS, LINEAR, Filter, Mag1cSettings, filter_named
+from flame.filters import FILTERS, LINEAR, Filter, Mag1cSettings, filter_named, filter_scene
 from flame.filters.target import TargetRule
 
 if TYPE_CHECKING:
-    from flame.scene import Scene
+    from flame.scene import AnyScene
 
 
 def _chosen(method: str, target: str | None) -> Filter:
@@ -38,7 +49,7 @@ def _settings(name: str, columns: int | None) -> Mag1cSettings | None:
     return None if columns is None else Mag1cSettings(column_group=columns)
 
 
-def _plot(path: Path, scene: Scene, score: Float32[np.ndarray, "row col"], method: Filter) -> None:
+def _plot(path: Path, scene: AnyScene, score: Float32[np.ndarray, "row col"], method: Filter) -> None:
     """The image in colour beside the score, drawn from zero to a little above the threshold's scale."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -48,7 +59,7 @@ def _plot(path: Path, scene: Scene, score: Float32[np.ndarray, "row col"], metho
     figure = Figure(figsize=(11.0, 5.2), layout="constrained")
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)
     left.imshow(stretched_rgb(scene), interpolation="nearest")
-    left.set_title("RGB" if scene.rgb is not None else "radiance")
+    left.set_title("RGB" if scene.has_rgb else "radiance")
     top = max(float(np.quantile(score[scene.valid], 0.999)), 2 * (method.threshold or 0.0), 1e-6)
     image = right.imshow(
         np.where(scene.valid, score, np.nan), vmin=0, vmax=top, cmap="inferno", interpolation="nearest"
@@ -83,20 +94,39 @@ def run(
         ),
     ] = None,
     plot: Annotated[Path | None, output_file("PNG file for a picture of scene and score.")] = None,
+    unit: UnitOption = None,
+    scale: ScaleOption = None,
+    keep_water: KeepWater = False,
+    keep_cloud: KeepCloud = False,
+    keep_cirrus: KeepCirrus = False,
+    keep_snow: KeepSnow = False,
+    keep_flare: KeepFlare = False,
+    keep_saturated: KeepSaturated = False,
 ) -> None:
     """Run a classical methane filter on one scene; works with the bands of any sensor."""
-    from flame.io import read_scene
+    from flame.io import open_scene
     from flame.products.geolocate import map_grid
     from flame.products.geotiff import write_cog
 
     chosen = _chosen(method, target)
     settings = _settings(chosen.name, columns)
-    scene = read_scene(scene_path).methane()
-    score = chosen.score(scene.radiance, scene.bands, scene.valid, settings)
-    write_cog(out, score, scene.valid, map_grid(scene.geo), f"{chosen.title} ({chosen.unit})", {"filter": chosen.name})
+    options = open_options(
+        unit,
+        scale,
+        water=keep_water,
+        cloud=keep_cloud,
+        cirrus=keep_cirrus,
+        snow=keep_snow,
+        flare=keep_flare,
+        saturated=keep_saturated,
+    )
+    scene = open_scene(scene_path, options).methane()
+    score = filter_scene(chosen, scene, settings)
+    valid = scene.valid
+    write_cog(out, score, valid, map_grid(scene.geo), f"{chosen.title} ({chosen.unit})", {"filter": chosen.name})
 
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    values = score[scene.valid]
+    values = score[valid]
     rows, cols = scene.shape
     console.print(
         f"{chosen.title} on {scene_path}: {rows} x {cols} pixels, {values.size} valid, {scene.bands.describe()}"

@@ -1,6 +1,7 @@
 """Classical methane filters in NumPy, one method per file: `score(radiance, bands, valid, settings)`."""
 
 from flame.filters.background import BackgroundSettings
+from flame.filters.columns import filter_scene
 from flame.filters.errors import FilterError
 from flame.filters.log_mf import LogMatchedFilter, LogMfSettings
 from flame.filters.log_mf import fit as fit_log_mf
@@ -21,5 +22,6 @@ __all__ = [
     "Mag1cSasSettings",
     "Mag1cSettings",
     "filter_named",
+    "filter_scene",
     "fit_log_mf",
 ]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-__all__ = ["SAFE_NAME", "acquisition_time", "flight_line", "injected_name", "is_safe_name", "scene_of"]
+__all__ = ["SAFE_NAME", "acquisition_time", "flight_line", "injected_name", "is_safe_name", "scene_of", "time_of_text"]
 
 SAFE_NAME = "letters, digits, '.', '_' and '-' only"
 """What tile names may hold, for messages."""
 
 _FLIGHT_LINE = re.compile(r"(ang(\d{8})t(\d{6}))")
+_TIME = re.compile(r"((?:19|20)\d{6})[tT_](\d{6})")
 _SATELLITE_TIME = re.compile(r"\d{8}T\d{6}")
 _WINDOW = re.compile(r"(_r\d+_c\d+_w\d+_h\d+)+$")
 _INJECTED = re.compile(r"^real_(?P<ground>.+)_[a-z]+_\d+_\d{6}$")
@@ -31,9 +32,16 @@ def flight_line(name: str) -> str | None:
 
 
 def acquisition_time(name: str) -> datetime | None:
-    """Start of the flight line (UTC) that the tile's name tells."""
-    match = _FLIGHT_LINE.search(name)
-    return datetime.strptime(match[2] + match[3], "%Y%m%d%H%M%S").replace(tzinfo=UTC) if match else None
+    """Start of acquisition (UTC) that a name tells, such as ang20191018t144405 or EMIT_..._20220827T060753_....
+
+    Digits that are no date, such as the 99th of a month, tell nothing.
+    """
+    for match in _TIME.finditer(name):
+        try:
+            return datetime.strptime(match[1] + match[2], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        except ValueError:
+            continue
+    return None
 
 
 def injected_name(ground: str, preset: str, seed: int, index: int) -> str:
@@ -61,3 +69,14 @@ def scene_of(name: str) -> str:
     whole = _WINDOW.sub("", name)
     injected = _INJECTED.match(whole) or _INJECTED_SOMEWHERE.match(whole)
     return injected["ground"] if injected else whole
+
+
+def time_of_text(text: str | None) -> datetime | None:
+    """A time (UTC) as products write it: ISO 8601 with or without zone, or 2022-08-27T06:07:53+0000."""
+    if not text:
+        return None
+    try:
+        time = datetime.fromisoformat(text.strip().strip("{} "))
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None

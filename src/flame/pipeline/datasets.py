@@ -18,10 +18,10 @@ import numpy as np
 from flame import __version__
 from flame.errors import FlameError
 from flame.files import write_json
-from flame.io import read_scene, starcop
+from flame.io import open_scene, starcop
 from flame.io.names import injected_name
 from flame.records import read_json, record
-from flame.scene import Scene
+from flame.scene import AnyScene
 from flame.simulate import (
     SimulatedTile,
     TileSettings,
@@ -114,9 +114,9 @@ class SimulationPlan:
 
 
 @lru_cache(maxsize=8)
-def background_scene(path: str) -> Scene:
-    """A real scene to put plumes into, read once."""
-    return read_scene(path)
+def background_scene(path: str) -> AnyScene:
+    """A real scene to put plumes into, opened once."""
+    return open_scene(path)
 
 
 def read_plan(folder: Path | str) -> SimulationPlan:
