@@ -24,7 +24,7 @@ def run(
     size: Annotated[int, typer.Option(min=16, help="Rows and columns of a tile.")] = 128,
     sensor: Annotated[str, typer.Option(help=f"One of {', '.join(SENSORS)}.")] = "aviris-ng",
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same bytes.")] = 0,
-    preset: Annotated[str, typer.Option(help="Breadth of the distributions: wide or narrow.")] = "wide",
+    preset: Annotated[str, typer.Option(help="What to draw from: wide, permian, quiet, cluttered or narrow.")] = "wide",
     background: Annotated[
         list[Path] | None, typer.Option(help="Real scene to inject plumes into; may be given more than once.")
     ] = None,

@@ -1,16 +1,16 @@
 """Surfaces, air, plumes and sensors drawn at random: labelled tiles with the truth beside them."""
 
 from flame.simulate.injection import cut_background, inject_plume
-from flame.simulate.labels import LabelSettings, draw_label
+from flame.simulate.labels import LabelSettings, draw_label, labels_at_level
 from flame.simulate.plumes import PlumeField, PlumeSettings, draw_plumes
+from flame.simulate.presets import PRESETS, preset
 from flame.simulate.settings import (
-    PRESETS,
     AtmosphereSettings,
     InstrumentSettings,
     Range,
+    Regime,
     SurfaceSettings,
     TileSettings,
-    preset,
 )
 from flame.simulate.tiles import SimulatedTile, simulate_tile, tile_generator
 
@@ -22,6 +22,7 @@ __all__ = [
     "PlumeField",
     "PlumeSettings",
     "Range",
+    "Regime",
     "SimulatedTile",
     "SurfaceSettings",
     "TileSettings",
@@ -29,6 +30,7 @@ __all__ = [
     "draw_label",
     "draw_plumes",
     "inject_plume",
+    "labels_at_level",
     "preset",
     "simulate_tile",
     "tile_generator",
