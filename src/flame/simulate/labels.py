@@ -39,7 +39,7 @@ class LabelSettings:
     eye_sigma_px: float = 1.2
     edge_snr: float = 6.5
     faintest_ppm_m: float = 0.0
-    core_snr: float = 24.0
+    core_snr: float = 17.0
     hint: float = 0.5
     gap_px: int = 2
     outline_sigma_px: float = 1.0

@@ -12,7 +12,7 @@ from flame.physics import kg_per_m2_from_ppm_m
 from flame.simulate.plume_puffs import Puffs, carry, make_eddies, splat
 from flame.tile import PlumeSource
 
-__all__ = ["PlumeField", "PlumeSettings", "draw_plumes", "plume_column"]
+__all__ = ["PlumeField", "PlumeSettings", "draw_emission", "draw_plumes", "draw_wind", "plume_column"]
 
 _SECONDS_PER_HOUR = 3600.0
 _REFERENCE_WIDTH_M = 640.0
@@ -91,12 +91,19 @@ def _between(rng: np.random.Generator, bounds: tuple[float, float]) -> float:
     return float(rng.uniform(*bounds))
 
 
-def _draw_emission(rng: np.random.Generator, settings: PlumeSettings) -> float:
+def draw_wind(rng: np.random.Generator, settings: PlumeSettings) -> float:
+    """A wind speed, in m/s."""
+    scale = settings.wind_mean_m_s / 0.8862269
+    return float(np.clip(scale * rng.weibull(2.0), *settings.wind_range_m_s))
+
+
+def draw_emission(rng: np.random.Generator, settings: PlumeSettings, width_m: float) -> float:
+    """An emission rate for a source in a tile of this width, in kg/h."""
     low, high = settings.emission_range_kg_h
     for _ in range(1000):
         rate = settings.emission_median_kg_h * float(np.exp(settings.emission_log_sigma * rng.standard_normal()))
         if low <= rate <= high:
-            return rate
+            return rate * width_m / _REFERENCE_WIDTH_M
     raise FlameError(
         f"no emission rate between {low:g} and {high:g} kg/h in 1000 draws around "
         f"{settings.emission_median_kg_h:g}; widen emission_range_kg_h"
@@ -183,14 +190,13 @@ def draw_plumes(
     column_ppm_m = np.zeros(shape, np.float32)
     width_m = pixel_m * float(np.sqrt(shape[0] * shape[1]))
     sources = []
-    weibull_scale = settings.wind_mean_m_s / 0.8862269
-    wind_m_s = float(np.clip(weibull_scale * rng.weibull(2.0), *settings.wind_range_m_s))
+    wind_m_s = draw_wind(rng, settings)
     wind_to_deg = float(rng.uniform(0.0, 360.0))
     upwind = np.array([np.cos(np.deg2rad(wind_to_deg)), -np.sin(np.deg2rad(wind_to_deg))])
     for _ in range(count):
         place = rng.uniform(size=2) + upwind * rng.uniform(0.0, settings.margin)
         row, col = (float(size * part) for size, part in zip(shape, place, strict=True))
-        emission_kg_h = _draw_emission(rng, settings) * width_m / _REFERENCE_WIDTH_M
+        emission_kg_h = draw_emission(rng, settings, width_m)
         source = PlumeSource(row, col, emission_kg_h, wind_m_s, wind_to_deg)
         column_ppm_m += plume_column(rng, shape, pixel_m, source, settings)
         sources.append(source)

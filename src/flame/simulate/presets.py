@@ -79,19 +79,27 @@ NARROW = TileSettings(
 
 PERMIAN = TileSettings(
     surface=SurfaceSettings(
-        biome_weights=(("oilfield", 3.0), ("desert", 2.0), ("rangeland", 2.0), ("farmland", 0.3), ("town", 0.3)),
-        brightness=Range(0.8, 1.5, log=True, bell=True),
-        confuser_strength=Range(0.02, 0.15, log=True),
+        biome_weights=(("oilfield", 3.0), ("desert", 2.0), ("rangeland", 2.0), ("farmland", 0.3)),
+        brightness=Range(0.95, 1.7, log=True, bell=True),
+        confuser_strength=Range(0.03, 0.18, log=True),
         texture=Range(0.03, 0.15),
         relief=Range(0.0, 0.1),
-        shade_chance=0.05,
-        water_chance=0.05,
+        shade_chance=0.02,
+        water_chance=0.02,
         tanks=Range(0.0, 4.0),
         buildings=Range(0.0, 3.0),
     ),
     atmosphere=AtmosphereSettings(solar_zenith_deg=Range(20.0, 50.0), view_zenith_deg=Range(0.0, 15.0)),
-    instrument=InstrumentSettings(noise_scale=Range(0.45, 1.05, log=True), edge_chance=0.3, map_chance=1.0),
-    plume=PlumeSettings(emission_median_kg_h=38.0, emission_log_sigma=1.1, emission_range_kg_h=(1.0, 5000.0)),
+    instrument=InstrumentSettings(
+        noise_scale=Range(0.64, 1.44, log=True), edge_chance=0.3, map_chance=1.0, samples_per_pixel=Range(0.65, 0.9)
+    ),
+    plume=PlumeSettings(
+        source_shares=(0.28, 0.58, 0.11, 0.03),
+        emission_median_kg_h=21.0,
+        emission_log_sigma=1.2,
+        emission_range_kg_h=(0.5, 1000.0),
+    ),
+    raise_limit=4.0,
 )
 """Like STARCOP's test tiles: bright dry ground, orthorectified, half the noise, fainter plumes, generous outlines.
 
@@ -107,12 +115,10 @@ QUIET = replace(
         texture=Range(0.03, 0.1),
         tanks=Range(0.0, 1.0),
         buildings=Range(0.0, 1.0),
-        water_chance=0.02,
-        shade_chance=0.02,
     ),
     instrument=replace(
         PERMIAN.instrument,
-        noise_scale=Range(0.11, 0.27, log=True),
+        noise_scale=Range(0.16, 0.36, log=True),
         band_noise_spread=Range(0.02, 0.08),
         smile_nm=Range(0.0, 0.1),
         stripe=Range(0.0001, 0.001, log=True),
