@@ -41,8 +41,8 @@ class LabelSettings:
     faintest_ppm_m: float = 0.0
     core_snr: float = 17.0
     hint: float = 0.5
-    gap_px: int = 2
-    outline_sigma_px: float = 1.0
+    gap_px: int = 5
+    outline_sigma_px: float = 1.5
     least_pixels: int = 10
     margin_px: float = 0.3
     margin_share: float = 0.08

@@ -16,6 +16,7 @@ __all__ = ["PlumeField", "PlumeSettings", "draw_emission", "draw_plumes", "draw_
 
 _SECONDS_PER_HOUR = 3600.0
 _REFERENCE_WIDTH_M = 640.0
+_LARGEST_EDDY_M = 3000.0
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class PlumeSettings:
         convection_m_s: Added to the wind (in squares) before `intensity_range` applies: sun-heated air stirs in a calm.
         growth_range: Growth of a puff's standard deviation per metre of travel.
         outer_scale_range_m: Wavelength of the largest eddies; large ones make the plume meander.
+        eddy_share: The largest eddies are at least this share of the tile's width, up to 3 km, about twice the depth of
+            the mixed air: over the kilometres of a satellite's tile smaller ones would only widen a straight plume.
         divergent_range: Share of eddy energy that gathers and parts the column.
         source_sigma_range_m: Size of the release: a vent, a tank, a pit.
         peak_ppm_m: A source is made wide enough that the mean column across it stays below this.
@@ -57,6 +60,7 @@ class PlumeSettings:
     convection_m_s: float = 1.5
     growth_range: tuple[float, float] = (0.02, 0.07)
     outer_scale_range_m: tuple[float, float] = (120.0, 800.0)
+    eddy_share: float = 0.0
     divergent_range: tuple[float, float] = (0.0, 0.05)
     source_sigma_range_m: tuple[float, float] = (1.0, 5.0)
     peak_ppm_m: float = 12_000.0
@@ -150,11 +154,13 @@ def plume_column(
     rate_kg_s = source.emission_kg_h / _SECONDS_PER_HOUR
     line_ppm_m2 = rate_kg_s / wind_m_s / kg_per_m2_from_ppm_m()
     sigma0_m = max(_between(rng, settings.source_sigma_range_m), line_ppm_m2 / settings.peak_ppm_m / np.sqrt(2 * np.pi))
+    width_m = pixel_m * float(np.sqrt(shape[0] * shape[1]))
+    drawn_scale_m = float(np.exp(rng.uniform(*np.log(settings.outer_scale_range_m))))
     eddies = make_eddies(
         rng,
         length_m=1.1 * length_m,
         cells=256 if max(shape) <= 256 else 512,
-        outer_scale_m=float(np.exp(rng.uniform(*np.log(settings.outer_scale_range_m)))),
+        outer_scale_m=max(drawn_scale_m, min(settings.eddy_share * width_m, _LARGEST_EDDY_M)),
         speed_m_s=intensity * float(np.hypot(wind_m_s, settings.convection_m_s)),
         divergent_share=_between(rng, settings.divergent_range),
     )

@@ -20,7 +20,13 @@ from flame.simulate.settings import (
 __all__ = ["PRESETS", "preset"]
 
 _OUTLINES_FROM_800_PPM_M = LabelSettings(
-    edge_snr=4.5, faintest_ppm_m=800.0, core_snr=8.0, margin_px=0.0, margin_share=0.0
+    edge_snr=4.5,
+    faintest_ppm_m=800.0,
+    core_snr=8.0,
+    gap_px=2,
+    outline_sigma_px=1.0,
+    margin_px=0.0,
+    margin_share=0.0,
 )
 """The first label rule, which outlined nothing below 800 ppm m however quiet the scene. Kept where published figures
 depend on it."""
@@ -94,10 +100,13 @@ PERMIAN = TileSettings(
         noise_scale=Range(0.64, 1.44, log=True), edge_chance=0.3, map_chance=1.0, samples_per_pixel=Range(0.65, 0.9)
     ),
     plume=PlumeSettings(
-        source_shares=(0.28, 0.58, 0.11, 0.03),
-        emission_median_kg_h=21.0,
-        emission_log_sigma=1.2,
+        source_shares=(0.25, 0.6, 0.12, 0.03),
+        emission_median_kg_h=22.0,
+        emission_log_sigma=1.3,
         emission_range_kg_h=(0.5, 1000.0),
+        intensity_range=(0.15, 0.55),
+        growth_range=(0.03, 0.12),
+        eddy_share=0.3,
     ),
     raise_limit=4.0,
 )
