@@ -1,6 +1,6 @@
 """Plume-free ground kept small: a few spectra and a map of each, from which any sensor's bands can be integrated.
 
-A simulated background is made once on a fine grid of 2 nm. Its cube has a low rank: some tens of spectra on the fine
+A simulated background is made once on a grid of 2 nm. Its cube has a low rank: some tens of spectra on the fine
 grid and their coefficients in each pixel give it back to two ten-thousandths. A sensor's bands are averages over that grid,
 so a tile for any band centres and widths costs one small matrix product. Real scenes keep the bands they were taken in.
 """
@@ -35,6 +35,9 @@ from flame.simulate.visibility import visible_noise
 __all__ = ["NOISE_SCALES", "Background", "Optics", "background_of", "draw_background", "fine_grid", "optics"]
 
 FINE_STEP_NM = 2.0
+FINE_FWHM_NM = 3.0
+"""Wider than the step: Gaussians this far apart add up evenly to 0.1 %; at a width of 2 nm they would ripple by 6 %."""
+NARROWEST_NM = 4.0
 NOISE_SCALES = (0.25, 1.0, 4.0)
 """Noise of the reference sensor at which a background's visible noise is known; between them it is interpolated."""
 _REFERENCE_SENSOR = "aviris-ng"
@@ -45,9 +48,9 @@ _EXACT = 2e-4
 
 @lru_cache(maxsize=1)
 def fine_grid() -> BandSet:
-    """The fine grid: cells of 2 nm from 2096 to 2504 nm."""
+    """The fine grid: every 2 nm from 2096 to 2504 nm, 3 nm wide."""
     centres = np.arange(2096.0, 2504.1, FINE_STEP_NM)
-    return BandSet(centres, np.full(centres.size, FINE_STEP_NM))
+    return BandSet(centres, np.full(centres.size, FINE_FWHM_NM))
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,10 +167,10 @@ def optics(bands: BandSet, grid: BandSet | None = None, sensor_name: str = _REFE
 
 def _response(bands: BandSet) -> Float[np.ndarray, "band cell"]:
     """Weights of the fine cells in each band."""
-    if (bands.fwhm_nm < 2 * FINE_STEP_NM).any():
-        raise FlameError(f"bands must be at least {2 * FINE_STEP_NM:g} nm wide, got {bands.fwhm_nm.min():g} nm")
+    if (bands.fwhm_nm < NARROWEST_NM).any():
+        raise FlameError(f"bands must be at least {NARROWEST_NM:g} nm wide, got {bands.fwhm_nm.min():g} nm")
     # A cell already averages over its own width; widths add in squares.
-    narrowed = BandSet(bands.centres_nm, np.sqrt(np.square(bands.fwhm_nm) - FINE_STEP_NM**2))
+    narrowed = BandSet(bands.centres_nm, np.sqrt(np.square(bands.fwhm_nm) - FINE_FWHM_NM**2))
     return gaussian_response(fine_grid().centres_nm, narrowed)
 
 
@@ -210,7 +213,9 @@ def _small(
     pixels = cube.reshape(len(cube), -1)
     level = np.maximum(np.sqrt(np.square(pixels, dtype=np.float64).mean(axis=1)), 1e-9)
     scaled = pixels / level[:, None].astype(np.float32)
-    power, vectors = np.linalg.eigh((scaled @ scaled.T).astype(np.float64) / pixels.shape[1])
+    # In single precision the product's own rounding would pass for a hundred directions.
+    exact = scaled.astype(np.float64)
+    power, vectors = np.linalg.eigh(exact @ exact.T / pixels.shape[1])
     power, vectors = power[::-1], vectors[:, ::-1]
     seen = smooth @ level
     left = np.square((smooth * level) @ vectors / seen[:, None]) * np.maximum(power, 0.0)

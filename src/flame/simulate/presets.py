@@ -142,10 +142,13 @@ _WIDE_SHARES = (("cluttered", 0.4), ("permian", 0.35), ("quiet", 0.25))
 
 
 def _mixture(shares: tuple[tuple[str, float], ...], presets: dict[str, TileSettings]) -> TileSettings:
-    """Presets drawn by their shares, all labelled by the default rule."""
-    label = LabelSettings()
-    regimes = tuple(Regime(name, share, replace(presets[name], label=label)) for name, share in shares)
-    return TileSettings(label=label, regimes=regimes)
+    """Presets drawn by their shares, all labelled by the default rule and with the shapes of `permian`'s plumes."""
+    shape = {name: getattr(PERMIAN.plume, name) for name in ("intensity_range", "growth_range", "eddy_share")}
+
+    def adapted(settings: TileSettings) -> TileSettings:
+        return replace(settings, label=LabelSettings(), plume=replace(settings.plume, **shape))
+
+    return TileSettings(regimes=tuple(Regime(name, share, adapted(presets[name])) for name, share in shares))
 
 _SINGLE = {"narrow": NARROW, "permian": PERMIAN, "quiet": QUIET, "cluttered": CLUTTERED}
 
