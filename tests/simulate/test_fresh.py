@@ -1,6 +1,6 @@
 """Fresh tiles: the same physics as the simulator's, in any bands, repeatable, with the truth beside them."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from flame.errors import FlameError
 from flame.physics import BandSet, kg_per_m2_from_ppm_m, noise_model, sensor, transmittance
 from flame.scene import Acquisition, Scene
 from flame.simulate import (
+    Background,
     FreshSettings,
     FreshTiles,
     NoisePool,
@@ -17,8 +18,10 @@ from flame.simulate import (
     background_of,
     draw_background,
     fine_grid,
+    load_backgrounds,
     make_plume_pool,
     preset,
+    save_backgrounds,
     tile_generator,
 )
 from flame.simulate.backgrounds import optics
@@ -170,3 +173,17 @@ def test_noise_from_the_pool_is_white_and_of_unit_variance(noise):
     assert abs(np.corrcoef(drawn[:, :, 1:].ravel(), drawn[:, :, :-1].ravel())[0, 1]) < 0.02
     with pytest.raises(FlameError, match="half of its size"):
         noise.draw(np.random.default_rng(0), (1 << 20,))
+
+
+def test_backgrounds_come_back_from_disk_as_they_were(backgrounds, tmp_path):
+    again = load_backgrounds(save_backgrounds(tmp_path / "pool.npz", backgrounds))
+    assert len(again) == len(backgrounds)
+    for one, other in zip(backgrounds, again, strict=True):
+        for entry in fields(Background):
+            mine, read = getattr(one, entry.name), getattr(other, entry.name)
+            assert mine.matches(read) if entry.name == "grid" else np.array_equal(mine, read), entry.name
+    with pytest.raises(FlameError, match="no such file"):
+        load_backgrounds(tmp_path / "none.npz")
+    (tmp_path / "other.npz").write_bytes(b"something else")
+    with pytest.raises(FlameError, match="holds no backgrounds"):
+        load_backgrounds(tmp_path / "other.npz")

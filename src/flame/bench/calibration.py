@@ -11,7 +11,15 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from flame.bench.calibration_filters import PARTS, FilterTable, TileResponse, as_json, filter_figures, probes, respond_to
+from flame.bench.calibration_filters import (
+    PARTS,
+    FilterTable,
+    TileResponse,
+    as_json,
+    filter_figures,
+    probes,
+    respond_to,
+)
 from flame.errors import FlameError
 from flame.io import starcop
 from flame.physics import ABSORPTION_UNIT_PPM_M, BandSet, unit_absorption

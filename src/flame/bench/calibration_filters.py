@@ -1,8 +1,8 @@
 """Classical filters on simulated tiles beside what is published of them on STARCOP's test tiles.
 
-A filter sees what matters about a scene at once: how noisy it is, how much of its clutter looks like methane, how strong
-its plumes are and how generously they were outlined. A simulator that gives every filter its published precision, recall
-and false alarms is like the real thing in all of these.
+A filter sees what matters about a scene at once: how noisy it is, how much of its clutter looks like methane, how
+strong its plumes are and how generously they were outlined. A simulator that gives every filter its published
+precision, recall and false alarms is like the real thing in all of these.
 """
 
 from __future__ import annotations
@@ -118,9 +118,7 @@ def probes() -> tuple[Probe, ...]:
         return FilterFigures(**dict(zip(names, values, strict=True)))
 
     return tuple(
-        Probe(
-            row["filter"], row["target"], row["threshold"], {part: figures(v) for part, v in row["tiles"].items()}
-        )
+        Probe(row["filter"], row["target"], row["threshold"], {part: figures(v) for part, v in row["tiles"].items()})
         for row in stored["filters"]
     )
 

@@ -46,8 +46,8 @@ def filter_table(comparison: Comparison) -> Table | None:
     table = Table(
         "tiles", "filter", *_HEADINGS.values(),
         title=f"classical filters, simulated / {comparison.reference.source}",
-        caption=f"{met} of {count} figures as near as aimed for; * marks the others. Precision, recall and false alarms: "
-        "canonical threshold, opened by the 3x3 cross. Area and best threshold: the score itself.",
+        caption=f"{met} of {count} figures as near as aimed for; * marks the others. Precision, recall and false "
+        "alarms: canonical threshold, opened by the 3x3 cross. Area and best threshold: the score itself.",
     )  # fmt: skip
     for part in PARTS:
         for probe, mine, real in zip(probes(), ours[part], theirs[part], strict=True):

@@ -118,7 +118,7 @@ def run(
     data: Annotated[Path | None, typer.Option(help="Data set; its test split is judged.")] = None,
     tiles: Annotated[int, typer.Option(min=1, help="Tiles to simulate when no data set is given.")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Seed of those tiles.")] = 0,
-    preset: Annotated[str, typer.Option(help="What to draw them from: wide, permian, quiet, cluttered or narrow.")] = "wide",
+    preset: Annotated[str, typer.Option(help="wide, permian, quiet, cluttered or narrow.")] = "wide",
     size: Annotated[int, typer.Option(min=16, help="Their rows and columns.")] = 128,
     sensor: Annotated[str, typer.Option(help="Their sensor.")] = "aviris-ng",
     background: Annotated[list[Path] | None, typer.Option(help="Real scene to inject plumes into.")] = None,

@@ -1,7 +1,8 @@
 """Surfaces, air, plumes and sensors drawn at random: labelled tiles with the truth beside them."""
 
+from flame.simulate.background_store import load_backgrounds, save_backgrounds
 from flame.simulate.backgrounds import Background, background_of, draw_background, fine_grid
-from flame.simulate.fresh import FreshSettings, FreshTile, FreshTiles, NoisePool
+from flame.simulate.fresh import FreshTile, FreshTiles, NoisePool
 from flame.simulate.injection import cut_background, inject_plume
 from flame.simulate.labels import LabelSettings, draw_label, labels_at_level
 from flame.simulate.plume_pool import PlumePool, make_plume_pool
@@ -9,6 +10,7 @@ from flame.simulate.plumes import PlumeField, PlumeSettings, draw_plumes
 from flame.simulate.presets import PRESETS, preset
 from flame.simulate.settings import (
     AtmosphereSettings,
+    FreshSettings,
     InstrumentSettings,
     Range,
     Regime,
@@ -43,8 +45,10 @@ __all__ = [
     "fine_grid",
     "inject_plume",
     "labels_at_level",
+    "load_backgrounds",
     "make_plume_pool",
     "preset",
+    "save_backgrounds",
     "simulate_tile",
     "tile_generator",
 ]

@@ -1,8 +1,8 @@
 """Plume-free ground kept small: a few spectra and a map of each, from which any sensor's bands can be integrated.
 
-A simulated background is made once on a grid of 2 nm. Its cube has a low rank: some tens of spectra on the fine
-grid and their coefficients in each pixel give it back to two ten-thousandths. A sensor's bands are averages over that grid,
-so a tile for any band centres and widths costs one small matrix product. Real scenes keep the bands they were taken in.
+A simulated background is made once on a grid of 2 nm. Its cube has a low rank: about twenty spectra on the fine grid
+and their coefficients in each pixel give it back to two ten-thousandths. A sensor's bands are averages over that grid,
+so a tile for any band centres and widths costs one small matrix product. Real scenes keep the bands they came in.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def _shifted(grid: BandSet, bands: BandSet) -> Float[np.ndarray, "band cell"]:
 def _small(
     cube: Float32[np.ndarray, "cell row col"], smooth: Float[np.ndarray, "band cell"]
 ) -> tuple[Float32[np.ndarray, "rank cell"], Float32[np.ndarray, "rank row col"]]:
-    """The fewest spectra that give a cube back to `_EXACT` (relative, root mean square) in each of the bands `smooth`."""
+    """The fewest spectra that give a cube back to `_EXACT`, relative and root mean square, in the bands `smooth`."""
     pixels = cube.reshape(len(cube), -1)
     level = np.maximum(np.sqrt(np.square(pixels, dtype=np.float64).mean(axis=1)), 1e-9)
     scaled = pixels / level[:, None].astype(np.float32)
@@ -228,9 +228,7 @@ def _small(
     return (basis.T * level).astype(np.float32), np.asarray(maps)
 
 
-def _visible(
-    background: Background, bands: BandSet, rng: np.random.Generator
-) -> Float32[np.ndarray, "scale row col"]:
+def _visible(background: Background, bands: BandSet, rng: np.random.Generator) -> Float32[np.ndarray, "scale row col"]:
     """Visible noise of a background at each of `NOISE_SCALES`."""
     clean = background.radiance(optics(bands, background.grid))
     sigma = noise_model(_REFERENCE_SENSOR).sigma(clean, bands)

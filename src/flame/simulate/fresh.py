@@ -1,57 +1,30 @@
 """A new tile in every step of training: fresh plumes, fresh noise and other calibration on a kept background.
 
-Radiance of the background, as the drawn bands see it, times the saturating transmittance of the plume, times gain errors;
-then noise. Nothing here takes long: a tile of 128 x 128 x 72 is made in about ten milliseconds of one core.
+Radiance of the background, as the drawn bands see it, times the saturating transmittance of the plume, times gain
+errors; then noise. Nothing here takes long: a tile of 128 x 128 x 72 is made in about ten milliseconds of one core.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Bool, Float32
 
 from flame.errors import FlameError
-from flame.physics import MAX_ENHANCEMENT_PPM_M, BandSet, noise_model
+from flame.physics import MAX_ENHANCEMENT_PPM_M, BandSet, noise_model, sensor
 from flame.simulate.backgrounds import NOISE_SCALES, Background, Optics, optics
 from flame.simulate.fields import fractal
 from flame.simulate.instrument import draw_band_gain
-from flame.simulate.labels import LabelSettings, draw_label
+from flame.simulate.labels import draw_label
 from flame.simulate.plume_pool import PlumePool
-from flame.simulate.settings import Range
+from flame.simulate.settings import FreshSettings
 from flame.tile import PlumeSource
 
-__all__ = ["FreshSettings", "FreshTile", "FreshTiles", "NoisePool"]
+__all__ = ["FreshTile", "FreshTiles", "NoisePool"]
 
 _PLUME_FLOOR_PPM_M = 0.5
 _NOISE_VALUES = 1 << 24
-
-
-@dataclass(frozen=True)
-class FreshSettings:
-    """How a background is changed before it is seen again.
-
-    Attributes:
-        brightness: Factor on all radiance.
-        noise_scale: Factor on the sensor's nominal noise.
-        plume_follows_noise: Whether emission rates are scaled with the noise, so that quiet tiles hold faint plumes.
-        shift_nm: Shift of all band centres; a real scene's at most a quarter of its band spacing.
-        fwhm_factor: Band width against nominal; simulated backgrounds only.
-        band_gain: Calibration error that neighbouring bands share, standard deviation of the log gain.
-        band_mismatch: Each band's own calibration error, likewise.
-        mix_chance: Chance that another background takes the place of part of the tile.
-        label: How labels are drawn; None for none: the enhancement is always there.
-    """
-
-    brightness: Range = Range(0.6, 1.6, log=True)
-    noise_scale: Range = Range(0.15, 2.5, log=True)
-    plume_follows_noise: bool = True
-    shift_nm: Range = Range(-0.5, 0.5)
-    fwhm_factor: Range = Range(0.95, 1.08)
-    band_gain: Range = Range(0.0, 0.03)
-    band_mismatch: Range = Range(0.0, 0.008)
-    mix_chance: float = 0.2
-    label: LabelSettings | None = LabelSettings()
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +63,7 @@ class NoisePool:
     def __init__(self, rng: np.random.Generator, values: int = _NOISE_VALUES) -> None:
         self._values = rng.standard_normal(values, dtype=np.float32) * np.float32(np.sqrt(0.5))
 
-    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Float32[np.ndarray, "..."]:
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Float32[np.ndarray, ...]:
         """Standard normal values of a shape.
 
         Raises:
@@ -121,7 +94,7 @@ class FreshTiles:
     backgrounds: tuple[Background, ...]
     plumes: PlumePool
     noise: NoisePool
-    settings: FreshSettings = FreshSettings()
+    settings: FreshSettings = field(default_factory=FreshSettings)
 
     def __post_init__(self) -> None:
         if len({background.valid.shape for background in self.backgrounds}) != 1:
@@ -195,8 +168,6 @@ def _nominal(ground: Background, bands: BandSet | None) -> BandSet:
     if bands is not None:
         return bands
     if ground.any_bands:
-        from flame.physics import sensor
-
         return sensor(ground.sensor).bands.methane()
     return ground.grid
 

@@ -11,7 +11,15 @@ from scipy import ndimage
 from flame.physics import BandSet, noise_model, transmittance
 from flame.simulate.settings import InstrumentSettings, Range
 
-__all__ = ["InstrumentState", "band_transmittance", "draw_band_gain", "draw_instrument", "noise_sigma", "point_spread", "respond"]
+__all__ = [
+    "InstrumentState",
+    "band_transmittance",
+    "draw_band_gain",
+    "draw_instrument",
+    "noise_sigma",
+    "point_spread",
+    "respond",
+]
 
 _SHIFT_GRID_NM = 0.25
 _SMOOTHED_STD = 0.1878
@@ -88,9 +96,7 @@ def draw_instrument(
     )
 
 
-def draw_band_gain(
-    rng: np.random.Generator, count: int, shared: Range, mismatch: Range
-) -> Float[np.ndarray, " band"]:
+def draw_band_gain(rng: np.random.Generator, count: int, shared: Range, mismatch: Range) -> Float[np.ndarray, " band"]:
     """Log gain error of each band: a part that neighbours share and a part of its own."""
     smooth = ndimage.gaussian_filter1d(rng.standard_normal(count + 40), 8.0)[20 : count + 20]
     own = mismatch.draw(rng) * rng.standard_normal(count)

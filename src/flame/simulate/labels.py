@@ -146,8 +146,8 @@ def labels_at_level(
     if not level_ppm_m > 0:
         raise FlameError(f"a label's level must be above 0 ppm m, got {level_ppm_m:g}")
     smooth = ndimage.gaussian_filter(enhancement_ppm_m.astype(np.float32), sigma_px, mode="nearest")
-    above = np.asarray(smooth > np.float32(level_ppm_m))
-    return above if valid is None else above & valid
+    above = smooth > np.float32(level_ppm_m)
+    return np.asarray(above if valid is None else above & valid)
 
 
 def _connected(region: Bool[np.ndarray, "row col"], seed: Bool[np.ndarray, "row col"]) -> Bool[np.ndarray, "row col"]:

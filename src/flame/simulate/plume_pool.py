@@ -67,7 +67,9 @@ class PlumePool:
             offset = np.array([self.source_row, self.source_col]) - 0.5 - matrix @ (place - 0.5)
             column = ndimage.affine_transform(self.column[index], matrix, offset, shape, order=1, prefilter=False)
             total += np.float32(emission_kg_h / stretch) * column
-            sources.append(PlumeSource(*map(float, place), emission_kg_h, float(self.wind_m_s[index]), wind_to_deg))
+            sources.append(
+                PlumeSource(float(place[0]), float(place[1]), emission_kg_h, float(self.wind_m_s[index]), wind_to_deg)
+            )
         return total, tuple(sources)
 
 

@@ -136,7 +136,7 @@ QUIET = replace(
     ),
     plume=replace(PERMIAN.plume, emission_median_kg_h=PERMIAN.plume.emission_median_kg_h / 4),
 )
-"""A quarter of `permian`'s noise, clutter and plumes; outlines follow, since the label rule goes by the scene's noise."""
+"""A quarter of `permian`'s noise and plumes; outlines follow, since the label rule goes by the scene's noise."""
 
 _WIDE_SHARES = (("cluttered", 0.4), ("permian", 0.35), ("quiet", 0.25))
 
@@ -149,6 +149,7 @@ def _mixture(shares: tuple[tuple[str, float], ...], presets: dict[str, TileSetti
         return replace(settings, label=LabelSettings(), plume=replace(settings.plume, **shape))
 
     return TileSettings(regimes=tuple(Regime(name, share, adapted(presets[name])) for name, share in shares))
+
 
 _SINGLE = {"narrow": NARROW, "permian": PERMIAN, "quiet": QUIET, "cluttered": CLUTTERED}
 

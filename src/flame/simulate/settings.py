@@ -13,6 +13,7 @@ from flame.simulate.plumes import PlumeSettings
 
 __all__ = [
     "AtmosphereSettings",
+    "FreshSettings",
     "InstrumentSettings",
     "Range",
     "Regime",
@@ -179,6 +180,33 @@ class InstrumentSettings:
 
 
 @dataclass(frozen=True)
+class FreshSettings:
+    """How a kept background is changed before it is seen again (`flame.simulate.FreshTiles`).
+
+    Attributes:
+        brightness: Factor on all radiance.
+        noise_scale: Factor on the sensor's nominal noise.
+        plume_follows_noise: Whether emission rates are scaled with the noise, so that quiet tiles hold faint plumes.
+        shift_nm: Shift of all band centres; a real scene's at most a quarter of its band spacing.
+        fwhm_factor: Band width against nominal; simulated backgrounds only.
+        band_gain: Calibration error that neighbouring bands share, standard deviation of the log gain.
+        band_mismatch: Each band's own calibration error, likewise.
+        mix_chance: Chance that another background takes the place of part of the tile.
+        label: How labels are drawn; None for none: the enhancement is always there.
+    """
+
+    brightness: Range = Range(0.6, 1.6, log=True)
+    noise_scale: Range = Range(0.15, 2.5, log=True)
+    plume_follows_noise: bool = True
+    shift_nm: Range = Range(-0.5, 0.5)
+    fwhm_factor: Range = Range(0.95, 1.08)
+    band_gain: Range = Range(0.0, 0.03)
+    band_mismatch: Range = Range(0.0, 0.008)
+    mix_chance: float = 0.2
+    label: LabelSettings | None = field(default_factory=LabelSettings)
+
+
+@dataclass(frozen=True)
 class Regime:
     """One kind of scene in a mixture.
 
@@ -222,7 +250,7 @@ class TileSettings:
         if not np.isclose(sum(regime.share for regime in self.regimes), 1.0):
             raise FlameError(f"shares of regimes must sum to one, got {[regime.share for regime in self.regimes]}")
         if any(_shared(regime.settings) != replace(self, regimes=()) for regime in self.regimes):
-            raise FlameError("a mixture draws from its regimes: change them with settings.each(change), not around them")
+            raise FlameError("a mixture draws from its regimes: change those, with settings.each(change)")
 
     def each(self, change: Callable[[TileSettings], TileSettings]) -> TileSettings:
         """The same change made to every regime, or to these settings if they are no mixture."""
