@@ -26,6 +26,14 @@ def data(tmp_path_factory):
     return folder
 
 
+def test_the_strict_recipe_holds_no_tile_back(data, tmp_path):
+    trained = flame("train", "--data", data, "--out", tmp_path / "run", "--recipe", "strict-paper", *SMALL)
+    assert trained.exit_code == 0, trained.output
+    tiles = len((data / "train.csv").read_text().splitlines()) - 1
+    assert f"{tiles} training and" in trained.output
+    assert "kept epoch 2," in trained.output
+
+
 def test_a_folder_of_tiles_becomes_a_judged_model(data, tmp_path):
     run, out = tmp_path / "run", tmp_path / "out"
     trained = flame("train", "--data", data, "--out", run, "--recipe", "tiny", "--seed", 5, *SMALL, "--threads", 1)
@@ -66,6 +74,7 @@ def test_two_folders_are_trained_on_together_and_a_third_validates(data, tmp_pat
         (["--recipe", "best"], "no recipe 'best'"),
         (["--set", "epoch=3"], "no setting 'epoch'"),
         (["--set", "model.conditioning=none"], "a whitened score"),
+        (["--set", "model.prepare.pixel_fields=wind"], "no pixel field 'wind'"),
     ],
 )
 def test_mistakes_are_named(data, tmp_path, options, message):

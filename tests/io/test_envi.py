@@ -146,7 +146,7 @@ def test_sensor_and_time(tmp_path: Path) -> None:
 def test_a_truncated_cube_is_refused(tmp_path: Path) -> None:
     path = write_envi(tmp_path / "line", cube_of(), wavelength=list_of(CENTRES_NM))
     os.truncate(path, path.stat().st_size - 1)
-    with pytest.raises(ReaderError, match="truncated: 639 bytes, its header tells of 640"):
+    with pytest.raises(ReaderError, match="truncated: 639 bytes, its header says 640"):
         read_envi(path)
 
 

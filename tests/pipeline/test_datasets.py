@@ -82,3 +82,16 @@ def test_real_backgrounds_go_through_the_same_door(written, tmp_path):
 def test_impossible_plans_are_refused(changes, message):
     with pytest.raises(FlameError, match=message):
         SimulationPlan(**{"tiles": 1, **changes})
+
+
+def test_a_data_set_of_the_first_edition_is_drawn_again_as_it_was(tmp_path):
+    plan = SimulationPlan(tiles=1, seed=4, size=32, test_share=1.0)
+    simulate_dataset(plan, tmp_path, workers=1)
+    stored = json.loads((tmp_path / PLAN_FILE).read_text())
+    assert read_plan(tmp_path).settings() == plan.settings()
+    del stored["edition"]
+    (tmp_path / PLAN_FILE).write_text(json.dumps(stored))
+    old = read_plan(tmp_path)
+    assert old.name(0) == plan.name(0)
+    cluttered = SimulationPlan(tiles=1, seed=4, size=32, preset="cluttered").draw(0)
+    assert old.draw(0).tile.scene.radiance.tobytes() == cluttered.tile.scene.radiance.tobytes()

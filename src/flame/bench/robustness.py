@@ -15,9 +15,9 @@ from flame.bench.tables import shown
 from flame.detection import Evaluation, PixelCounts
 from flame.files import write_json, write_whole
 from flame.filters import filter_named
-from flame.onboard import Detector, load_model
+from flame.onboard import Detector, choose_model
 from flame.pipeline.datasets import SimulationPlan, map_tiles
-from flame.scene import Scene
+from flame.scene import BandSet, Scene
 
 __all__ = ["CONDITIONS", "robustness_table", "run_robustness"]
 
@@ -59,8 +59,8 @@ class _Judged:
 
 
 @lru_cache(maxsize=1)
-def _detector(model: str, runtime: str) -> Detector:
-    return Detector(model, runtime, threads=1)
+def _detector(model: str, runtime: str, bands: BandSet) -> Detector:
+    return Detector(choose_model(model, bands), runtime, threads=1)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class _Judge:
         scene = tile.scene
         found = {}
         for name, change in CONDITIONS.items():
-            detection = _detector(self.model, self.runtime).run(change(scene, index))
+            detection = _detector(self.model, self.runtime, scene.bands).run(change(scene, index))
             found[name] = detection.probability, detection.mask
         mag1c = filter_named("mag1c").score(scene.radiance, scene.bands, scene.valid)
         return _Judged(tile.label & scene.valid, scene.valid, tile.emission_kg_h, found, mag1c)
@@ -106,7 +106,7 @@ def run_robustness(
         workers: Number of processes; by default one for each core.
         on_tile: Called after each tile, for a progress bar.
     """
-    manifest = load_model(model).manifest
+    manifest = choose_model(model, plan.draw(0).tile.scene.bands).manifest
     judged = {name: Evaluation() for name in CONDITIONS}
     overlap = {name: PixelCounts() for name in CONDITIONS}
     mag1c = Evaluation(probabilities=False)

@@ -7,16 +7,24 @@ from typing import Annotated
 
 import typer
 
+from flame.cli.options import ModelName, Runtime, Threads, output_folder
+
 
 def run(
-    inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", help="Scene files or tile folders.")],
-    out: Annotated[Path, typer.Option(help="Folder for the products.")],
-    model: Annotated[str | None, typer.Option(help="A packaged name such as flame-plus, or an ONNX file.")] = None,
-    runtime: Annotated[str, typer.Option(help="auto, native, onnxruntime or openvino.")] = "auto",
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; all cores if not given.")] = None,
-    downlink: Annotated[bool, typer.Option("--downlink", help="Also write the plumes as downlink packets.")] = False,
+    inputs: Annotated[list[Path], typer.Argument(metavar="INPUT", help="Scene files or tile folders, one or more.")],
+    out: Annotated[Path, output_folder("Folder for the results: one folder per input, and report.html.")],
+    model: ModelName = None,
+    runtime: Runtime = "auto",
+    threads: Threads = None,
+    downlink: Annotated[
+        bool, typer.Option("--downlink", help="Also write the plumes as small packets for a radio link.")
+    ] = False,
 ) -> None:
-    """Find methane plumes in scenes: GeoTIFF maps, GeoJSON plumes, quick looks and one HTML report."""
+    """Find methane plumes in scenes.
+
+    Writes, for each input, GeoTIFF maps (probability, methane score in ppm m, plume mask), the plumes as GeoJSON and a
+    quick look, and one HTML report for all. An input that fails does not stop the others; the exit code is then 3.
+    """
     from rich.console import Console
     from rich.markup import escape
 

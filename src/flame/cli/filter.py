@@ -10,6 +10,7 @@ import typer
 from jaxtyping import Float32
 from rich.console import Console
 
+from flame.cli.options import completing, output_file
 from flame.errors import FlameError
 from flame.files import whole_file
 from flame.filters import FILTERS, Filter, LinearSettings, Mag1cSettings, filter_named
@@ -55,16 +56,31 @@ def _plot(path: Path, scene: Scene, score: Float32[np.ndarray, "row col"], metho
 
 
 def run(
-    method: Annotated[str, typer.Argument(help=f"One of {', '.join(FILTERS)}.")],
-    scene_path: Annotated[Path, typer.Argument(metavar="INPUT", help="Tile folder, ENVI cube or other scene.")],
-    out: Annotated[Path, typer.Option(help="GeoTIFF for the score; invalid pixels become no-data.")],
-    columns: Annotated[int | None, typer.Option(min=1, help="mag1c: columns that share a background; all.")] = None,
-    target: Annotated[
-        str | None, typer.Option(help="cem, mf, ace: 'scaled' by the mean spectrum, or 'plain' as first published.")
+    method: Annotated[
+        str,
+        typer.Argument(
+            metavar="METHOD",
+            help=f"One of {', '.join(FILTERS)}.",
+            autocompletion=completing(lambda: list(FILTERS)),
+        ),
+    ],
+    scene_path: Annotated[Path, typer.Argument(metavar="INPUT", help="A scene file or a tile folder.")],
+    out: Annotated[Path, output_file("GeoTIFF file for the score; invalid pixels become no-data.")],
+    columns: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Only for mag1c: columns that share one background. By default all."),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw image and score into this PNG file.")] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"Only for cem, mf, ace: which target spectrum, {' or '.join(get_args(TargetRule))}; see the docs.",
+            autocompletion=completing(lambda: get_args(TargetRule)),
+        ),
+    ] = None,
+    plot: Annotated[Path | None, output_file("PNG file for a picture of scene and score.")] = None,
 ) -> None:
-    """Run one classical methane filter on one scene or tile."""
+    """Run a classical methane filter on one scene; works with the bands of any sensor."""
     from flame.io import read_scene
     from flame.products.geolocate import map_grid
     from flame.products.geotiff import write_cog

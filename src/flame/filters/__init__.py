@@ -1,4 +1,4 @@
-"""Classical methane filters in NumPy, one method a file: `score(radiance, bands, valid, settings)`."""
+"""Classical methane filters in NumPy, one method per file: `score(radiance, bands, valid, settings)`."""
 
 from flame.filters.background import BackgroundSettings
 from flame.filters.errors import FilterError

@@ -1,4 +1,4 @@
-"""Files to scenes: one reader a format, a registry picks."""
+"""Files to scenes: one reader per format; a registry picks."""
 
 from flame.io import oxhyper, starcop
 from flame.io.dataset import Dataset, TileFailure

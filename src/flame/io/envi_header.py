@@ -48,28 +48,30 @@ class EnviHeader:
         if path.stat().st_size < expected:  # GDAL would fill the missing part with zeros and say nothing.
             raise ReaderError(
                 path,
-                f"is truncated: {path.stat().st_size} bytes, its header tells of {expected}",
+                f"is truncated: {path.stat().st_size} bytes, its header says {expected}",
                 "copy or download it again",
             )
         return header
 
     def numbers(self, key: str) -> Float[np.ndarray, " band"] | None:
-        """A list with one number a band; None if the header has no such entry."""
+        """A list with one number per band; None if the header has no such entry."""
         if key not in self.fields:
             return None
         try:
             values = np.array([float(word) for word in self.fields[key].strip("{} \n").split(",") if word.strip()])
         except ValueError:
-            raise ReaderError(self.path, f"the header's {key} is not a list of numbers", "mend the header") from None
+            raise ReaderError(self.path, f"the header's {key} is not a list of numbers", "fix the header") from None
         if values.size != self.bands:
-            raise ReaderError(self.path, f"the header lists {values.size} {key} for {self.bands} bands", "mend it")
+            raise ReaderError(self.path, f"the header lists {values.size} {key} for {self.bands} bands", "fix it")
         return values
 
     def centres_nm(self) -> Float[np.ndarray, " band"]:
         """Band centres from `wavelength`, in nm whatever the header's unit."""
         values = self.numbers("wavelength")
         if values is None:
-            raise ReaderError(self.path, "the header lists no wavelength", "add 'wavelength = { ... }', one a band")
+            raise ReaderError(
+                self.path, "the header lists no wavelength", "add 'wavelength = { ... }' with one number for each band"
+            )
         return values * self._nm_per_unit(values)
 
     def fwhm_nm(self) -> Float[np.ndarray, " band"] | None:

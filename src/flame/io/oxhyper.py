@@ -142,5 +142,5 @@ def _centres(header: EnviHeader) -> Float[np.ndarray, " band"]:
         if len(nominal) == header.bands:
             return nominal.centres_nm
     raise ReaderError(
-        header.path, f"tells no wavelengths and its {header.bands} bands are not EMIT's 86 or 285", "mend the header"
+        header.path, f"states no wavelengths and its {header.bands} bands are not EMIT's 86 or 285", "fix the header"
     )

@@ -52,4 +52,4 @@ def read_scene(path: Path | str) -> Scene:
     for reader in READERS:
         if reader.recognises(path):
             return reader.read(path)
-    raise ReaderError(path, "of no format that FLAME reads", f"give one of{known}")
+    raise ReaderError(path, "not in a format that FLAME reads", f"give one of{known}")

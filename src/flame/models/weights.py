@@ -21,6 +21,9 @@ from flame.physics import BandSet, unit_absorption
 
 __all__ = ["StoredModel", "WeightsError", "load_model", "save_model"]
 
+FORMATS = ("flame-model-1", "flame-model-2")
+"""What can be read; the last is written. The first had the settings of the preparation beside the network's."""
+
 
 class WeightsError(FlameError):
     """A model file that cannot be read."""
@@ -46,7 +49,7 @@ def save_model(
 ) -> None:
     """Writes a model under a temporary name and renames it."""
     header = {
-        "format": "flame-model-1",
+        "format": FORMATS[-1],
         "settings": settings.to_json(),
         "centres_nm": json.dumps(bands.centres_nm.tolist()),
         "fwhm_nm": json.dumps(bands.fwhm_nm.tolist()),
@@ -70,8 +73,10 @@ def load_model(path: Path) -> StoredModel:
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as failure:
         raise WeightsError(f"{path}: not a safetensors file, or damaged ({failure})") from failure
-    if header.get("format") != "flame-model-1":
-        raise WeightsError(f"{path}: a safetensors file, but not of a FLAME model")
+    if header.get("format") not in FORMATS:
+        raise WeightsError(f"{path}: a safetensors file, but not of a FLAME model, or of a later flame's")
+    if bad := sorted(name for name, tensor in weights.items() if not bool(tensor.isfinite().all())):
+        raise WeightsError(f"{path}: NaN or infinity in {bad[0]}; the run that wrote it went astray, or it is damaged")
     settings = FlameSettings.from_json(header["settings"])
     bands = BandSet(np.array(json.loads(header["centres_nm"])), np.array(json.loads(header["fwhm_nm"])))
     model = Flame(settings, unit_absorption(bands))

@@ -12,14 +12,13 @@ import numpy as np
 from jaxtyping import Bool, Float32, UInt8
 
 from flame.detection import Plume, TileGrid, find_plumes, plume_mask
-from flame.onboard.backends import open_backend, usable_cores
+from flame.onboard.backends import chosen_threads, open_backend
 from flame.onboard.manifest import ModelError
-from flame.onboard.package import ModelPackage, fitting_bands, load_model
-from flame.onboard.prepare import TilePreparer
-from flame.onboard.quality import Quality
+from flame.onboard.package import ModelPackage, band_mismatch, fitting_bands, load_model
 from flame.onboard.stream import LineStream
 from flame.onboard.strip import Rows, StripEngine, TileReport, Timings
-from flame.physics import METHANE_WINDOW_NM, BandMismatchError
+from flame.onboard.turns import Turn
+from flame.prepare import Quality, TilePreparer
 from flame.scene import Scene
 
 __all__ = ["Detection", "Detector"]
@@ -60,6 +59,8 @@ class Detection:
 class Detector:
     """Finds plumes with a packaged model.
 
+    Threads may share one: they take turns, tile by tile. A forked process may go on using its parent's.
+
     Args:
         model: A loaded package, a packaged name, the path of an ONNX file beside its manifest, or None for the default.
         runtime: "auto", "native", "onnxruntime" or "openvino".
@@ -78,12 +79,16 @@ class Detector:
         overlap: int | None = None,
     ) -> None:
         package = model if isinstance(model, ModelPackage) else load_model(model)
-        threads = threads or usable_cores()
-        self.manifest = package.manifest
+        threads = chosen_threads(threads)
+        self.manifest = facts = package.manifest
         side = self.manifest.tile
         self.grid = TileGrid(side, side // 16 * 2 if overlap is None else overlap)
         self._backend = open_backend(package, runtime, threads)
-        self._preparer = TilePreparer(self.manifest, threads, self._backend.block_rows)
+        self._preparer = TilePreparer(
+            *(facts.prepare, facts.inputs, facts.bands, (side, side), np.array(facts.absorption), threads),
+            block_rows=self._backend.block_rows,
+        )
+        self._turn = Turn()
 
     @property
     def runtime(self) -> str:
@@ -134,15 +139,13 @@ class Detector:
         return LineStream(self._engine(width, forgiving=True), self.manifest, self.grid, width, max_plume_rows)
 
     def _engine(self, width: int, forgiving: bool = False) -> StripEngine:
-        return StripEngine(self.manifest, self._backend, self._preparer, self.grid, width, forgiving)
+        return StripEngine(self.manifest, self._backend, self._preparer, self.grid, width, forgiving, self._turn)
 
     def _fitting_radiance(self, scene: Scene) -> Float32[np.ndarray, "band row col"]:
         """The scene's radiance in exactly the model's bands, without a copy where it has no others."""
         chosen = fitting_bands(scene.bands, self.manifest.bands)
         if chosen is None:
-            near = scene.bands.within(*METHANE_WINDOW_NM)
-            got = scene.bands.select(near) if near.any() else scene.bands
-            raise BandMismatchError(self.manifest.bands, got, scene.acquisition.source or "the scene")
+            raise band_mismatch(self.manifest.bands, scene.bands, scene.acquisition.source or "the scene")
         if chosen == list(range(len(scene.bands))):
             return scene.radiance
         if chosen == list(range(chosen[0], chosen[0] + len(chosen))):

@@ -12,8 +12,8 @@ from jaxtyping import Bool, Float32, UInt8
 from flame.detection import RowStitcher, Span, TileGrid
 from flame.onboard.backends import Backend
 from flame.onboard.manifest import Manifest, ModelError
-from flame.onboard.prepare import PreparedTile, TilePreparer
-from flame.onboard.quality import UNUSABLE, Quality
+from flame.onboard.turns import Turn
+from flame.prepare import UNUSABLE, PreparedTile, Quality, TilePreparer
 
 __all__ = ["Rows", "StripEngine", "TileReport", "Timings"]
 
@@ -81,6 +81,7 @@ class StripEngine:
         grid: How the strip is cut.
         width: Columns of the strip.
         forgiving: Whether a tile whose inference fails is flagged (in flight) instead of raising (on the ground).
+        turn: Held while a tile is prepared and inferred: engines of one detector share its buffers.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class StripEngine:
         grid: TileGrid,
         width: int,
         forgiving: bool = False,
+        turn: Turn | None = None,
     ) -> None:
         self._tau_ppm_m = np.float32(manifest.tau_ppm_m)
         self._backend = backend
@@ -99,6 +101,7 @@ class StripEngine:
         self._stitcher = RowStitcher(3, width, grid)
         self._settled = 0
         self._forgiving = forgiving
+        self._turn = turn or Turn()
         self.timings = Timings()
 
     def tile_row(
@@ -123,11 +126,12 @@ class StripEngine:
         for cols in self._columns:
             across = slice(cols.start, cols.stop)
             colour = None if rgb is None else rgb[:, :, across]
-            began = time.perf_counter()
-            tile = self._preparer.prepare(radiance[:, :, across], valid[:, across], colour, first)
-            prepared = time.perf_counter()
-            maps, failed = self._infer(tile)
-            inferred = time.perf_counter()
+            with self._turn:
+                began = time.perf_counter()
+                tile = self._preparer.prepare(radiance[:, :, across], valid[:, across], colour, first)
+                prepared = time.perf_counter()
+                maps, failed = self._infer(tile)
+                inferred = time.perf_counter()
             quality[:, across] |= tile.quality | np.uint8(failed)
             if maps is not None:
                 self._stitcher.add(span, cols, maps)

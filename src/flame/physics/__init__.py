@@ -14,6 +14,7 @@ from flame.physics.noise import NoiseModel, noise_model
 from flame.physics.response import gaussian_response
 from flame.physics.sensors import SENSORS, Sensor, UnknownSensorError, sensor
 from flame.physics.units import RADIANCE_UNIT, UnknownUnitError, kg_per_m2_from_ppm_m, radiance_scale
+from flame.physics.wind import Wind, WindError
 
 __all__ = [
     "ABSORPTION_UNIT_PPM_M",
@@ -28,6 +29,8 @@ __all__ = [
     "Sensor",
     "UnknownSensorError",
     "UnknownUnitError",
+    "Wind",
+    "WindError",
     "beer_lambert",
     "clear_sky_radiance",
     "gaussian_response",

@@ -29,9 +29,10 @@ from flame.simulate import (
     tile_generator,
 )
 
-__all__ = ["PLAN_FILE", "SimulationPlan", "map_tiles", "read_plan", "simulate_dataset"]
+__all__ = ["PLAN_FILE", "SimulationPlan", "background_scene", "map_tiles", "read_plan", "simulate_dataset"]
 
 PLAN_FILE = "simulation.json"
+_EDITION = 2
 
 T = TypeVar("T")
 
@@ -51,6 +52,8 @@ class SimulationPlan:
         test_share: Share of the tiles that go to the test split, the last ones.
         backgrounds: Real scenes to inject plumes into; none for simulated ground.
         background_noise: Whether sensor noise is added to real backgrounds.
+        edition: Edition of the simulator. In the first, `wide` was what is `cluttered` now; data sets of that time are
+            drawn again as they were.
     """
 
     tiles: int
@@ -61,6 +64,7 @@ class SimulationPlan:
     test_share: float = 0.2
     backgrounds: tuple[str, ...] = ()
     background_noise: bool = True
+    edition: int = _EDITION
 
     def __post_init__(self) -> None:
         if self.tiles < 1:
@@ -73,7 +77,8 @@ class SimulationPlan:
 
     def settings(self) -> TileSettings:
         """The distributions to draw from."""
-        return preset(self.preset, size=self.size, sensor_name=self.sensor)
+        known = "cluttered" if self.edition < _EDITION and self.preset == "wide" else self.preset
+        return preset(known, size=self.size, sensor_name=self.sensor)
 
     def facts(self) -> dict[str, Any]:
         """The plan for a report; of real scenes only their names, not where they lie."""
@@ -94,12 +99,13 @@ class SimulationPlan:
         if not self.backgrounds:
             return simulate_tile(rng, self.settings(), self.name(index))
         path = self.backgrounds[int(rng.integers(len(self.backgrounds)))]
-        scene = cut_background(_background(path), rng, self.size)
+        scene = cut_background(background_scene(path), rng, self.size)
         return inject_plume(scene, rng, self.settings(), self.name(index), add_noise=self.background_noise)
 
 
 @lru_cache(maxsize=8)
-def _background(path: str) -> Scene:
+def background_scene(path: str) -> Scene:
+    """A real scene to put plumes into, read once."""
     return read_scene(path)
 
 
@@ -110,6 +116,7 @@ def read_plan(folder: Path | str) -> SimulationPlan:
         raise FlameError(f"{path}: no such file; only data sets written by `flame simulate` can be drawn again")
     stored = json.loads(path.read_text(encoding="utf-8"))
     stored.pop("flame_version", None)
+    stored.setdefault("edition", 1)
     return SimulationPlan(**{**stored, "backgrounds": tuple(stored["backgrounds"])})
 
 
@@ -173,7 +180,7 @@ def simulate_dataset(
     workers: int | None = None,
     on_tile: Callable[[starcop.TileRecord], None] | None = None,
 ) -> list[starcop.TileRecord]:
-    """Draws a data set and writes it: a folder a tile, `train.csv`, `test.csv` and `simulation.json`.
+    """Draws a data set and writes it: one folder per tile, `train.csv`, `test.csv` and `simulation.json`.
 
     The bytes depend on the plan alone, not on the number of workers.
 
@@ -186,7 +193,7 @@ def simulate_dataset(
     folder = Path(folder)
     plan = replace(plan, backgrounds=tuple(str(Path(path).resolve()) for path in plan.backgrounds))
     for path in plan.backgrounds:
-        _background(path).methane()
+        background_scene(path).methane()
     _write_plan(plan, folder)
     records = []
     for record in map_tiles(_Writer(folder), plan, workers):

@@ -62,7 +62,7 @@ class Detectors:
 
     Args:
         model: A packaged name or family, the path of an ONNX file, or None for the default family.
-        runtime: "auto", "onnxruntime" or "openvino".
+        runtime: "auto", "native", "onnxruntime" or "openvino".
         threads: CPU threads; all unless given.
     """
 
@@ -70,9 +70,9 @@ class Detectors:
         self._model, self._runtime, self._threads = model, runtime, threads
         self._open: dict[str, Detector] = {}
 
-    def for_bands(self, bands: BandSet) -> Detector:
-        """The detector whose model was made for these bands."""
-        package = choose_model(self._model, bands)
+    def for_bands(self, bands: BandSet, where: str = "the scene") -> Detector:
+        """The detector whose model was made for these bands; `where` names the scene if there is none."""
+        package = choose_model(self._model, bands, where)
         key = package.manifest.sha256
         if key not in self._open:
             self._open[key] = Detector(package, self._runtime, self._threads)
@@ -101,7 +101,7 @@ def detect_files(
 
     Args:
         inputs: Scene files or folders.
-        out: Folder for the products, one folder an input, and report.html.
+        out: Folder for the products, one folder per input, and report.html.
         detectors: Which model and engine.
         done: Called after each input.
     """
@@ -110,7 +110,7 @@ def detect_files(
         folder = out / name
         try:
             scene = read_scene(path)
-            detector = detectors.for_bands(scene.bands)
+            detector = detectors.for_bands(scene.bands, str(path))
             detection = detector.run(scene)
             section = write_products(folder, str(path.name), scene, detection, detector)
             outcome = Outcome(str(path), folder, detection, section, len(scene.bands))

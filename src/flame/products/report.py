@@ -41,7 +41,7 @@ class ReportSection:
         title: Headline, usually the file.
         facts: Short facts by name.
         picture: A PNG to put in.
-        rows: A table, one mapping a row, all with the same keys.
+        rows: A table, one mapping per row, all with the same keys.
         failure: Why there is nothing, for a scene that failed.
     """
 

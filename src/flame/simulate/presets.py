@@ -166,7 +166,7 @@ def preset(name: str, *, size: int | None = None, sensor_name: str | None = None
     if name not in PRESETS:
         raise FlameError(f"no preset '{name}'; known are {', '.join(PRESETS)}")
     if size is not None and size < 16:
-        raise FlameError(f"a tile needs at least 16 pixels a side, got {size}")
+        raise FlameError(f"a tile needs at least 16 pixels on a side, got {size}")
 
     def fitted(settings: TileSettings) -> TileSettings:
         if sensor_name is not None:

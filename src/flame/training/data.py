@@ -98,13 +98,19 @@ def _largest_side(root: Path, split: str) -> int | None:
 
 
 def training_and_validation(
-    roots: Sequence[Path], workers: int = 1, progress: Callable[[int, int], None] | None = None
+    roots: Sequence[Path],
+    workers: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+    hold_out: bool = True,
 ) -> tuple[JoinedTiles, JoinedTiles]:
-    """Tiles to train on and tiles to validate with, of all folders; both from their training splits."""
+    """Tiles to train on and tiles to validate with, of all folders; both from their training splits.
+
+    Without `hold_out` the tiles to validate with are trained on too: their figures then only tell how a run goes.
+    """
     training, validation = [], []
     for root in roots:
         cache = open_split(root, "train", workers, progress)
         held = validation_mask(cache.names)
-        training.append(ChosenTiles(cache, tuple(np.flatnonzero(~held).tolist())))
+        training.append(ChosenTiles(cache, tuple(np.flatnonzero(~held | (not hold_out)).tolist())))
         validation.append(ChosenTiles(cache, tuple(np.flatnonzero(held).tolist())))
     return JoinedTiles(tuple(training)), JoinedTiles(tuple(validation))

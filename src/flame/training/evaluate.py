@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float32
 
 from flame.detection import DecisionRule, Evaluation, Metrics, plume_mask
-from flame.models import Flame
+from flame.models import BatchPreparer, Flame
 from flame.training.batches import TileSequence, TrainingBatch, stack
 
 __all__ = ["evaluate_model", "probabilities"]
@@ -17,8 +17,8 @@ __all__ = ["evaluate_model", "probabilities"]
 
 @torch.no_grad()
 def probabilities(model: Flame, batch: TrainingBatch) -> Float32[np.ndarray, "batch row col"]:
-    """Plume probability of each pixel of a batch."""
-    return np.asarray(torch.sigmoid(model(batch.radiance, batch.rgb, batch.valid).logit.float()).cpu().numpy())
+    """Plume probability of each pixel of a batch; 0 where a pixel is not usable, as in flight."""
+    return np.asarray((torch.sigmoid(model(batch.inputs).logit.float()) * batch.usable).cpu().numpy())
 
 
 def evaluate_model(
@@ -41,12 +41,13 @@ def evaluate_model(
     """
     evaluation = Evaluation(probabilities=True)
     model.eval()
+    preparer = BatchPreparer(model.settings, source.bands, torch.get_num_threads())
     for start in range(0, len(source), batch):
         tiles = [source[number] for number in range(start, min(start + batch, len(source)))]
-        layers = stack(tiles)
+        layers = stack(tiles, preparer)
         found = probabilities(model, layers if device is None else layers.to(device))
-        for tile, probability in zip(tiles, found, strict=True):
-            mask = plume_mask(probability, tile.valid, rule)
+        for tile, probability, usable in zip(tiles, found, layers.usable.numpy(), strict=True):
+            mask = plume_mask(probability, usable, rule)
             evaluation.add(probability, mask, tile.label, tile.valid, tile.emission_kg_h)
         if progress is not None:
             progress(start + len(tiles), len(source))

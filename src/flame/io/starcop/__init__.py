@@ -1,4 +1,4 @@
-"""STARCOP tiles: a folder a tile, a single-band GeoTIFF a band, CSV files for the splits. Read and written.
+"""STARCOP tiles: one folder per tile, one single-band GeoTIFF per band, CSV files for the splits. Read and written.
 
 Růžička et al. (2023), "Semantic segmentation of methane plumes with hyperspectral machine learning models",
 Scientific Reports 13, 19999. The simulator writes the same layout with the truth beside it.

@@ -27,7 +27,7 @@ ALIGN_BYTES = 4096
 NAME_BYTES = 128
 
 IMAGE_LAYERS = ("radiance", "rgb", "label", "valid", "teacher", "enhancement")
-"""The layers with an image a tile; label and valid are stored as 0 and 1."""
+"""The layers with one image per tile; label and valid are stored as 0 and 1."""
 
 
 class CacheError(FlameError):
@@ -136,7 +136,7 @@ class CacheFile:
         offsets, size = self.spec.offsets()
         if path.stat().st_size != size:
             raise CacheError(
-                f"{path}: has {path.stat().st_size} bytes, its header tells of {size}; it was truncated while copied "
+                f"{path}: has {path.stat().st_size} bytes, its header says {size}; it was truncated while copied "
                 "or written, build it again"
             )
         mode: Literal["r+", "r"] = "r+" if writable else "r"
