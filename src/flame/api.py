@@ -132,7 +132,7 @@ def simulate_tile(
         index: Which tile of that set.
         size: Rows and columns, in pixels.
         sensor: Whose bands and noise; a name in `flame.physics.SENSORS`.
-        preset: "wide" draws from broad distributions, "narrow" from quiet ones.
+        preset: What the scenes are like; see `flame.simulate.PRESETS`.
 
     Returns:
         The labelled tile (`.tile`, with `.tile.scene`), and what only a simulator knows: its background and its noise.

@@ -51,7 +51,9 @@ def _tile(seed: int, enhancement_ppm_m: np.ndarray, relative_noise: float = 0.00
     )
 
 
-LABELS = LabelSettings(edge_snr=4.0, core_snr=6.0, faintest_ppm_m=100.0)
+LABELS = LabelSettings(
+    edge_snr=4.0, core_snr=6.0, faintest_ppm_m=100.0, gap_px=2, outline_sigma_px=1.0, margin_px=0.0, margin_share=0.0
+)
 
 
 def _plume(seed: int) -> np.ndarray:

@@ -174,3 +174,16 @@ def test_a_killed_simulation_leaves_no_worker_behind(tmp_path):
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     assert left == []
+
+
+def test_a_data_set_of_the_first_edition_is_drawn_again_as_it_was(tmp_path):
+    plan = SimulationPlan(tiles=1, seed=4, size=32, test_share=1.0)
+    simulate_dataset(plan, tmp_path, workers=1)
+    stored = json.loads((tmp_path / PLAN_FILE).read_text())
+    assert read_plan(tmp_path).settings() == plan.settings()
+    del stored["edition"]
+    (tmp_path / PLAN_FILE).write_text(json.dumps(stored))
+    old = read_plan(tmp_path)
+    assert old.name(0) == plan.name(0)
+    cluttered = SimulationPlan(tiles=1, seed=4, size=32, preset="cluttered").draw(0)
+    assert old.draw(0).tile.scene.radiance.tobytes() == cluttered.tile.scene.radiance.tobytes()

@@ -36,6 +36,7 @@ from flame.workers import end_with_parent
 __all__ = ["PLAN_FILE", "SimulationPlan", "background_scene", "map_tiles", "read_plan", "simulate_dataset"]
 
 PLAN_FILE = "simulation.json"
+_EDITION = 2
 
 T = TypeVar("T")
 
@@ -59,6 +60,8 @@ class SimulationPlan:
         test_share: Share of the tiles that go to the test split, the last ones.
         backgrounds: Real scenes to inject plumes into; none for simulated ground.
         background_noise: Whether sensor noise is added to real backgrounds.
+        edition: Edition of the simulator. In the first, `wide` was what is `cluttered` now; data sets of that time are
+            drawn again as they were.
     """
 
     tiles: int
@@ -69,6 +72,7 @@ class SimulationPlan:
     test_share: float = 0.2
     backgrounds: tuple[str, ...] = ()
     background_noise: bool = True
+    edition: int = _EDITION
 
     def __post_init__(self) -> None:
         if not 1 <= self.tiles <= _MOST_TILES:
@@ -83,7 +87,8 @@ class SimulationPlan:
 
     def settings(self) -> TileSettings:
         """The distributions to draw from."""
-        return preset(self.preset, size=self.size, sensor_name=self.sensor)
+        known = "cluttered" if self.edition < _EDITION and self.preset == "wide" else self.preset
+        return preset(known, size=self.size, sensor_name=self.sensor)
 
     def facts(self) -> dict[str, Any]:
         """The plan for a report; of real scenes only their names, not where they lie."""
@@ -127,6 +132,7 @@ def read_plan(folder: Path | str) -> SimulationPlan:
     stored = read_json(path, "the plan of a simulated data set")
     if isinstance(stored, dict):
         stored.pop("flame_version", None)
+        stored.setdefault("edition", 1)
     return record(SimulationPlan, stored, str(path))
 
 

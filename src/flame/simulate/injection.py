@@ -82,6 +82,7 @@ def inject_plume(
     Returns:
         The tile; `background_radiance` is the scene's own radiance, `noise_sigma` that of the sensor's noise model.
     """
+    settings = settings.regime(rng)
     scene = scene.methane()
     acquisition = scene.acquisition
     drawn = settings.atmosphere.solar_zenith_deg.draw(rng), settings.atmosphere.view_zenith_deg.draw(rng)
