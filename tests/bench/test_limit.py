@@ -117,7 +117,7 @@ def test_too_few_plumes_are_refused() -> None:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     out = tmp_path_factory.mktemp("limit") / "new" / "limit.json"
-    return run_limit(SimulationPlan(tiles=16, seed=3, size=64), out=out, workers=1), out
+    return run_limit(SimulationPlan(tiles=16, seed=3, size=64, preset="cluttered"), out=out, workers=1), out
 
 
 def test_report_holds_limit_and_baselines_and_is_written(report: tuple[dict[str, Any], Path]) -> None:
