@@ -29,7 +29,7 @@ from flame.tile import LabelledTile
 
 BANDS = sensor("aviris-ng").bands.methane()
 SHAPE = (48, 48)
-PLAN = SimulationPlan(tiles=16, seed=3, size=64)
+PLAN = SimulationPlan(tiles=16, seed=3, size=64, preset="cluttered")
 
 
 def _tile(seed: int, enhancement_ppm_m: np.ndarray, relative_noise: float = 0.005, dark: float = 1.0) -> SimulatedTile:
