@@ -29,8 +29,9 @@ def no_work(monkeypatch):
     def refuse(*_):
         raise AssertionError("a scene was read before the options were checked")
 
-    monkeypatch.setattr("flame.io.read_scene", refuse)
+    # The pipeline first: imported after the other, it would keep what that was replaced by.
     monkeypatch.setattr("flame.pipeline.detect.read_scene", refuse)
+    monkeypatch.setattr("flame.io.read_scene", refuse)
 
 
 @pytest.fixture(scope="module")
