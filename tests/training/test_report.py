@@ -11,6 +11,7 @@ from toy_run import ToyTiles
 
 from flame.detection import Evaluation
 from flame.models import Flame, FlameSettings
+from flame.prepare import PrepareSettings
 from flame.training.evaluate import evaluate_model
 from flame.training.report import markdown_table, write_report
 from flame.training.statistics import training_statistics
@@ -54,6 +55,6 @@ def test_evaluation_does_not_depend_on_the_batch_size():
 def test_training_statistics_are_those_of_the_valid_pixels():
     tiles = ToyTiles(3)
     log = np.log(np.concatenate([tiles[i].radiance.reshape(72, -1) for i in range(3)], 1).astype(np.float64))
-    found = training_statistics(tiles)
+    found = training_statistics(tiles, PrepareSettings())
     np.testing.assert_allclose(found.mean, log.mean(1), atol=1e-5)
     np.testing.assert_allclose(found.covariance, np.cov(log, bias=True), atol=1e-5)
