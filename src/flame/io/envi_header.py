@@ -44,7 +44,10 @@ class EnviHeader:
         fields = {key.lower(): value for key, value in source.tags(ns="ENVI").items()}
         header = cls(path, fields, int(source.count), str(source.dtypes[0]))
         values = header.bands * source.height * source.width
-        expected = int(fields.get("header_offset", 0)) + values * np.dtype(header.dtype).itemsize
+        try:
+            expected = int(fields.get("header_offset", 0)) + values * np.dtype(header.dtype).itemsize
+        except ValueError:
+            raise ReaderError(path, "the header's header offset is no number", "mend the header") from None
         if path.stat().st_size < expected:  # GDAL would fill the missing part with zeros and say nothing.
             raise ReaderError(
                 path,
