@@ -14,6 +14,7 @@ import pytest
 
 from flame.errors import FlameError
 from flame.io import starcop
+from flame.io.names import scene_of
 from flame.pipeline.datasets import PLAN_FILE, SimulationPlan, read_plan, simulate_dataset
 
 PLAN = SimulationPlan(tiles=4, seed=3, size=24, test_share=0.25)
@@ -72,11 +73,30 @@ def test_real_backgrounds_go_through_the_same_door(written, tmp_path):
     plan = SimulationPlan(tiles=2, seed=1, size=32, test_share=0.0, backgrounds=(str(scene),))
     out = tmp_path / "real"
     records = simulate_dataset(plan, out, workers=1)
-    assert [record.name for record in records] == ["real_wide_1_000000", "real_wide_1_000001"]
+    assert [record.name for record in records] == ["real_chip_wide_1_000000", "real_chip_wide_1_000001"]
     again = read_plan(out).draw(0).tile
     read = next(iter(starcop.read_dataset(out, "train").tiles()))
     np.testing.assert_array_equal(read.label, again.label)
     assert read.scene.shape == (32, 32)
+
+
+def test_a_tile_on_real_ground_is_named_by_that_ground(tmp_path):
+    """Two flat chips of different brightness: the name must tell the one that was drawn."""
+    paths = []
+    for number, level in enumerate((1.0, 8.0)):
+        bands = PLAN.draw(0).tile.scene.bands
+        path = tmp_path / f"ground_{number}.npz"
+        noise = np.random.default_rng(number).uniform(0.99, 1.01, (len(bands), 40, 40))
+        np.savez(path, radiance=(level * noise).astype(np.float32), wavelength_nm=bands.centres_nm)
+        paths.append(str(path))
+    plan = SimulationPlan(tiles=12, seed=1, size=32, backgrounds=tuple(paths))
+    grounds = []
+    for index in range(plan.tiles):
+        tile = plan.draw(index).tile
+        bright = np.median(tile.scene.radiance) > 4.0
+        assert scene_of(tile.name) == f"ground-{int(bright)}"
+        grounds.append(bright)
+    assert 0 < sum(grounds) < plan.tiles
 
 
 @pytest.mark.parametrize(
@@ -154,3 +174,16 @@ def test_a_killed_simulation_leaves_no_worker_behind(tmp_path):
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     assert left == []
+
+
+def test_a_data_set_of_the_first_edition_is_drawn_again_as_it_was(tmp_path):
+    plan = SimulationPlan(tiles=1, seed=4, size=32, test_share=1.0)
+    simulate_dataset(plan, tmp_path, workers=1)
+    stored = json.loads((tmp_path / PLAN_FILE).read_text())
+    assert read_plan(tmp_path).settings() == plan.settings()
+    del stored["edition"]
+    (tmp_path / PLAN_FILE).write_text(json.dumps(stored))
+    old = read_plan(tmp_path)
+    assert old.name(0) == plan.name(0)
+    cluttered = SimulationPlan(tiles=1, seed=4, size=32, preset="cluttered").draw(0)
+    assert old.draw(0).tile.scene.radiance.tobytes() == cluttered.tile.scene.radiance.tobytes()

@@ -8,6 +8,17 @@ from typing import Annotated
 import typer
 
 from flame.cli.options import ModelName, Runtime, Threads, output_folder
+from flame.cli.scene_options import (
+    KeepCirrus,
+    KeepCloud,
+    KeepFlare,
+    KeepSaturated,
+    KeepSnow,
+    KeepWater,
+    ScaleOption,
+    UnitOption,
+    open_options,
+)
 
 
 def run(
@@ -16,6 +27,14 @@ def run(
     model: ModelName = None,
     runtime: Runtime = "auto",
     threads: Threads = None,
+    unit: UnitOption = None,
+    scale: ScaleOption = None,
+    keep_water: KeepWater = False,
+    keep_cloud: KeepCloud = False,
+    keep_cirrus: KeepCirrus = False,
+    keep_snow: KeepSnow = False,
+    keep_flare: KeepFlare = False,
+    keep_saturated: KeepSaturated = False,
     downlink: Annotated[
         bool, typer.Option("--downlink", help="Also write the plumes as small packets for a radio link.")
     ] = False,
@@ -34,6 +53,16 @@ def run(
 
     console = Console(markup=False, highlight=False, soft_wrap=True)
     good = 0
+    options = open_options(
+        unit,
+        scale,
+        water=keep_water,
+        cloud=keep_cloud,
+        cirrus=keep_cirrus,
+        snow=keep_snow,
+        flare=keep_flare,
+        saturated=keep_saturated,
+    )
     with counting(console, "scenes", len(inputs)) as step:
 
         def told(outcome: Outcome) -> None:
@@ -55,7 +84,7 @@ def run(
 
         stopped = False
         try:
-            detect_files(inputs, out, Detectors(model, runtime, threads), told, downlink=downlink, force=force)
+            detect_files(inputs, out, Detectors(model, runtime, threads), told, options, downlink=downlink, force=force)
         except KeyboardInterrupt:
             stopped = True
     console.print(f"{good} of {len(inputs)} inputs done{', stopped' if stopped else ''}: {out / REPORT}")

@@ -25,10 +25,10 @@ def _bands(sensor_name: str | None, file: Path | None, everything: bool) -> tupl
         chosen = sensor(sensor_name)
         bands, title = chosen.bands, chosen.title
     else:
-        from flame.io import read_scene
+        from flame.io import open_scene
 
         assert file is not None
-        bands, title = read_scene(file).bands, file.name
+        bands, title = open_scene(file).bands, file.name
     if not everything:
         return bands.methane(), title
     table = methane_table()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 from flame.files import whole_file
+from flame.io.budget import read_text
 from flame.io.errors import ReaderError
 from flame.io.names import SAFE_NAME, acquisition_time, flight_line, is_safe_name
 from flame.tile import LabelledTile
@@ -96,17 +97,16 @@ def read_index(path: Path | str, split: str | None = None) -> list[TileRecord]:
         ReaderError: If the file is empty, lacks a column, lists a tile twice, or a value cannot be understood.
     """
     path = Path(path)
-    if not path.is_file():
+    if not path.exists():
         raise ReaderError(path, "no such file", "give the CSV file that lists the tiles")
     try:
-        text = path.read_bytes().decode("utf-8-sig")
-        return _parsed(path, text, split)
-    except (UnicodeDecodeError, csv.Error) as failure:
-        raise ReaderError(path, f"is no CSV text ({failure})", "download it again or save it as UTF-8") from failure
+        return _records(path, StringIO(read_text(path), newline=""), split)
+    except csv.Error as failure:
+        raise ReaderError(path, f"is no CSV file ({failure})", "download it again") from failure
 
 
-def _parsed(path: Path, text: str, split: str | None) -> list[TileRecord]:
-    rows = csv.DictReader(io.StringIO(text, newline=""))
+def _records(path: Path, text: StringIO, split: str | None) -> list[TileRecord]:
+    rows = csv.DictReader(text)
     columns = rows.fieldnames or ()
     name_column = "event_id" if "event_id" in columns else "id"
     missing = [column for column in (name_column, "has_plume") if column not in columns]
@@ -119,9 +119,10 @@ def _parsed(path: Path, text: str, split: str | None) -> list[TileRecord]:
     records = [_record(path, number, row, name_column, split) for number, row in enumerate(rows, start=2)]
     if not records:
         raise ReaderError(path, "lists no tile", "download it again, or write it with flame.io.starcop.write_index")
-    name, times = Counter(record.name for record in records).most_common(1)[0]
-    if times > 1:
-        raise ReaderError(path, f"lists {name} more than once", "remove the repeated row")
+    names = [record.name for record in records]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ReaderError(path, f"lists {twice[0]} more than once", "remove the repeated row")
     return records
 
 

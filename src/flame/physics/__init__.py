@@ -14,6 +14,7 @@ from flame.physics.light_path import TABLE_AIRMASS, airmass_of, path_factor
 from flame.physics.noise import NoiseModel, noise_model
 from flame.physics.response import gaussian_response
 from flame.physics.sensors import SENSORS, Sensor, UnknownSensorError, sensor
+from flame.physics.smile import SMILE_MATTERS_NM, ColumnBands
 from flame.physics.units import RADIANCE_UNIT, UnknownUnitError, kg_per_m2_from_ppm_m, radiance_scale
 from flame.physics.wind import Wind, WindError
 
@@ -23,10 +24,12 @@ __all__ = [
     "METHANE_WINDOW_NM",
     "RADIANCE_UNIT",
     "SENSORS",
+    "SMILE_MATTERS_NM",
     "TABLE_AIRMASS",
     "BandError",
     "BandMismatchError",
     "BandSet",
+    "ColumnBands",
     "NoiseModel",
     "Sensor",
     "UnknownSensorError",

@@ -13,12 +13,15 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from flame import __version__
 from flame.errors import FlameError
 from flame.files import write_json
-from flame.io import read_scene, starcop
+from flame.io import open_scene, starcop
+from flame.io.names import injected_name
 from flame.records import read_json, record
-from flame.scene import Scene
+from flame.scene import AnyScene
 from flame.simulate import (
     SimulatedTile,
     TileSettings,
@@ -33,6 +36,7 @@ from flame.workers import end_with_parent
 __all__ = ["PLAN_FILE", "SimulationPlan", "background_scene", "map_tiles", "read_plan", "simulate_dataset"]
 
 PLAN_FILE = "simulation.json"
+_EDITION = 2
 
 T = TypeVar("T")
 
@@ -56,6 +60,8 @@ class SimulationPlan:
         test_share: Share of the tiles that go to the test split, the last ones.
         backgrounds: Real scenes to inject plumes into; none for simulated ground.
         background_noise: Whether sensor noise is added to real backgrounds.
+        edition: Edition of the simulator. In the first, `wide` was what is `cluttered` now; data sets of that time are
+            drawn again as they were.
     """
 
     tiles: int
@@ -66,6 +72,7 @@ class SimulationPlan:
     test_share: float = 0.2
     backgrounds: tuple[str, ...] = ()
     background_noise: bool = True
+    edition: int = _EDITION
 
     def __post_init__(self) -> None:
         if not 1 <= self.tiles <= _MOST_TILES:
@@ -80,16 +87,23 @@ class SimulationPlan:
 
     def settings(self) -> TileSettings:
         """The distributions to draw from."""
-        return preset(self.preset, size=self.size, sensor_name=self.sensor)
+        known = "cluttered" if self.edition < _EDITION and self.preset == "wide" else self.preset
+        return preset(known, size=self.size, sensor_name=self.sensor)
 
     def facts(self) -> dict[str, Any]:
         """The plan for a report; of real scenes only their names, not where they lie."""
         return {**asdict(self), "backgrounds": [Path(name).name for name in self.backgrounds]}
 
     def name(self, index: int) -> str:
-        """Name of a tile."""
-        kind = "real" if self.backgrounds else "sim"
-        return f"{kind}_{self.preset}_{self.seed}_{index:06d}"
+        """Name of a tile; on real ground it tells which, so that a split never has the same ground on both sides."""
+        if self.backgrounds:
+            ground = Path(self._ground(tile_generator(self.seed, index))).stem
+            return injected_name(ground, self.preset, self.seed, index)
+        return f"sim_{self.preset}_{self.seed}_{index:06d}"
+
+    def _ground(self, rng: np.random.Generator) -> str:
+        """The real scene of a tile: the first thing its stream draws."""
+        return self.backgrounds[int(rng.integers(len(self.backgrounds)))]
 
     def split(self, index: int) -> str:
         """Split of a tile, `train` or `test`."""
@@ -100,15 +114,14 @@ class SimulationPlan:
         rng = tile_generator(self.seed, index)
         if not self.backgrounds:
             return simulate_tile(rng, self.settings(), self.name(index))
-        path = self.backgrounds[int(rng.integers(len(self.backgrounds)))]
-        scene = cut_background(background_scene(path), rng, self.size)
+        scene = cut_background(background_scene(self._ground(rng)), rng, self.size)
         return inject_plume(scene, rng, self.settings(), self.name(index), add_noise=self.background_noise)
 
 
 @lru_cache(maxsize=8)
-def background_scene(path: str) -> Scene:
-    """A real scene to put plumes into, read once."""
-    return read_scene(path)
+def background_scene(path: str) -> AnyScene:
+    """A real scene to put plumes into, opened once."""
+    return open_scene(path)
 
 
 def read_plan(folder: Path | str) -> SimulationPlan:
@@ -119,6 +132,7 @@ def read_plan(folder: Path | str) -> SimulationPlan:
     stored = read_json(path, "the plan of a simulated data set")
     if isinstance(stored, dict):
         stored.pop("flame_version", None)
+        stored.setdefault("edition", 1)
     return record(SimulationPlan, stored, str(path))
 
 

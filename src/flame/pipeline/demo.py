@@ -52,7 +52,7 @@ class DemoResult:
 
 def demo_tile(size: int, seed: int, sensor_name: str) -> LabelledTile:
     """A simulated scene with three sources, at a made-up place."""
-    settings = preset("wide", size=size, sensor_name=sensor_name)
+    settings = preset("cluttered", size=size, sensor_name=sensor_name)
     settings = replace(settings, plume=replace(settings.plume, source_shares=(0.0, 0.0, 0.0, 1.0)))
     tile = simulate_tile(tile_generator(seed, 0), settings, "demo scene").tile
     return replace(tile, scene=replace(tile.scene, geo=_NOWHERE))

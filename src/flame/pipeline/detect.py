@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from flame.errors import FlameError
 from flame.files import WriteError, printable, require_writable
-from flame.io import read_scene
+from flame.io import OpenOptions, open_scene
 from flame.onboard import Detector
 from flame.onboard.backends import check_runtime
 from flame.onboard.downlink import DataReduction
@@ -20,7 +20,7 @@ from flame.onboard.package import candidate_manifests, choose_model, sha256_of
 from flame.pipeline.scene_folders import SceneFolder, SceneInput, claim_folder
 from flame.pipeline.scene_products import PRODUCTS, SOFTWARE, read_section, write_products
 from flame.products.report import ReportSection, write_report
-from flame.scene import BandSet
+from flame.scene import BandSet, SceneFile
 
 __all__ = ["FAILURE_LOG", "REPORT", "Detectors", "Outcome", "detect_files", "write_scene_report"]
 
@@ -92,11 +92,21 @@ def model_id(manifest_json: str) -> str:
     return sha256_of(manifest_json.encode())
 
 
+@dataclass(frozen=True)
+class _Job:
+    """What is asked of every input alike."""
+
+    options: OpenOptions
+    downlink: bool
+    force: bool
+
+
 def detect_files(
     inputs: Sequence[Path],
     out: Path,
     detectors: Detectors,
     done: Callable[[Outcome], None] = lambda _: None,
+    options: OpenOptions | None = None,
     *,
     downlink: bool = False,
     force: bool = False,
@@ -111,6 +121,7 @@ def detect_files(
         out: Folder for the products, one folder per input, and report.html.
         detectors: Which model and engine.
         done: Called after each input.
+        options: Unit and masks, for all inputs.
         downlink: Whether to write downlink packets too.
         force: Whether to do finished inputs again.
 
@@ -118,10 +129,11 @@ def detect_files(
         WriteError: If `out` cannot be written to; before the work, or for the report after it.
     """
     require_writable(out)
+    job = _Job(options or OpenOptions(), downlink, force)
     outcomes: list[Outcome] = []
     try:
         for path in inputs:
-            outcome, stop = _attempt(SceneInput(path), out, detectors, downlink, force)
+            outcome, stop = _attempt(SceneInput(path), out, detectors, job)
             outcomes.append(outcome)
             done(outcome)
             if stop:
@@ -134,10 +146,10 @@ def detect_files(
     return outcomes
 
 
-def _attempt(scene: SceneInput, out: Path, detectors: Detectors, downlink: bool, force: bool) -> tuple[Outcome, bool]:
+def _attempt(scene: SceneInput, out: Path, detectors: Detectors, job: _Job) -> tuple[Outcome, bool]:
     """One input, and whether the batch must stop: where the disk is full, the others would only fail later."""
     try:
-        return _detect(scene, out, detectors, downlink, force), False
+        return _detect(scene, out, detectors, job), False
     except (FlameError, OSError) as mistake:
         stop = isinstance(mistake, WriteError) and mistake.disk_full
         words = "\n".join(map(printable, str(mistake).splitlines()))
@@ -149,25 +161,28 @@ def _attempt(scene: SceneInput, out: Path, detectors: Detectors, downlink: bool,
     return Outcome(scene.shown, "failed", failure=words), stop
 
 
-def _detect(scene: SceneInput, out: Path, detectors: Detectors, downlink: bool, force: bool) -> Outcome:
+def _detect(scene: SceneInput, out: Path, detectors: Detectors, job: _Job) -> Outcome:
     folder = claim_folder(out, scene, _RESERVED)
     try:
-        if not force and _is_finished(folder, scene, detectors, downlink):
+        if not job.force and _is_finished(folder, scene, detectors, job):
             with suppress(KeyError, TypeError, ValueError, AttributeError):  # a damaged record: do it again
                 return _outcome(scene, folder, folder.record, "kept")
-        content = read_scene(scene.path)
+        content = open_scene(scene.path, job.options)
         detector = detectors.for_bands(content.bands, str(scene.path))
         detection = detector.run(content)
+        if isinstance(content, SceneFile):
+            content.check_usable()
         marks = {
             "place": scene.place,
             "input_sha256": scene.sha256,
             "model_id": model_id(detector.manifest.to_json()),
+            "options": repr(job.options),
         }
     except BaseException:
         folder.release()
         raise
     folder.begin({"source": scene.name, "place": scene.place})
-    record = write_products(folder.path, scene.name, content, detection, detector, downlink=downlink, marks=marks)
+    record = write_products(folder.path, scene.name, content, detection, detector, downlink=job.downlink, marks=marks)
     return _outcome(scene, folder, record, "done")
 
 
@@ -183,14 +198,15 @@ def _outcome(scene: SceneInput, folder: SceneFolder, record: Any, state: Literal
     )
 
 
-def _is_finished(folder: SceneFolder, scene: SceneInput, detectors: Detectors, downlink: bool) -> bool:
+def _is_finished(folder: SceneFolder, scene: SceneInput, detectors: Detectors, job: _Job) -> bool:
     """Whether an earlier run of this flame finished the same content with the same model."""
     record = folder.record
     return (
         record.get("finished") is True
         and record.get("software") == SOFTWARE
         and record.get("model_id") in detectors.model_ids
-        and (not downlink or "downlink" in record)
+        and record.get("options") == repr(job.options)
+        and (not job.downlink or "downlink" in record)
         and all((folder.path / name).is_file() for name in PRODUCTS)
         and record.get("input_sha256") == scene.sha256
     )

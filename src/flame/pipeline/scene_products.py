@@ -21,7 +21,7 @@ from flame.products.geotiff import write_cog
 from flame.products.quicklook import plot_quicklook
 from flame.products.report import ReportSection
 from flame.records import RecordError, read_json
-from flame.scene import Scene
+from flame.scene import AnyScene, flag_counts
 
 __all__ = ["PRODUCTS", "SOFTWARE", "read_section", "write_products"]
 
@@ -37,7 +37,7 @@ _TABLE = ("plume", "confidence", "peak_ppm_m", "mean_ppm_m", "area_px", "area_m2
 def write_products(
     folder: Path,
     source: str,
-    scene: Scene,
+    scene: AnyScene,
     detection: Detection,
     detector: Detector,
     truth: Bool[np.ndarray, "row col"] | None = None,
@@ -83,7 +83,7 @@ def write_products(
     return facts
 
 
-def _facts(source: str, scene: Scene, detection: Detection, detector: Detector) -> dict[str, Any]:
+def _facts(source: str, scene: AnyScene, detection: Detection, detector: Detector) -> dict[str, Any]:
     manifest, seen = detector.manifest, scene.acquisition
     return {
         "source": source,
@@ -95,6 +95,7 @@ def _facts(source: str, scene: Scene, detection: Detection, detector: Detector) 
         "plumes": len(detection.plumes),
         "plume_pixels": int(detection.mask.sum()),
         "quality": _quality_names(detection.flags),
+        "pixels_flagged": {} if scene.flags is None else flag_counts(scene.flags),
         "tiles": len(detection.tiles),
         "model": f"{manifest.name} for {manifest.sensor}",
         "model_sha256": manifest.sha256,
@@ -133,6 +134,7 @@ def _short(facts: dict[str, Any]) -> dict[str, str]:
         "pixels": f"{facts['rows']} x {facts['columns']}",
         "usable": f"{100 * share:.1f} %",
         "quality flags": ", ".join(facts["quality"]) or "none",
+        "pixels flagged": ", ".join(f"{name} {n:,}" for name, n in facts["pixels_flagged"].items()) or "none",
         "model": facts["model"],
         "runtime": facts["runtime"],
         "seconds": f"{facts['seconds']['total_s']:.2f}",

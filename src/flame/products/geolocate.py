@@ -167,7 +167,9 @@ _NO_MAP = MapGrid(None, (1.0, 0.0, 0.0, 0.0, 1.0, 0.0))
 
 
 def map_grid(geo: GeoGrid | None) -> MapGrid:
-    """The grid for a scene's GeoTIFFs: its own, or for a swath one of its pixel size, in degrees or around a pole.
+    """The grid for a scene's GeoTIFFs: its own, its product's, or for a swath one of its pixel size.
+
+    A swath's own grid is in degrees, or in metres around a pole.
 
     Positions that make no map (fewer than two known pixels, or pixels strewn over the Earth) give a grid without one.
     """
@@ -177,6 +179,8 @@ def map_grid(geo: GeoGrid | None) -> MapGrid:
         return MapGrid(geo.crs, geo.affine)
     assert geo.latitude_deg is not None
     assert geo.longitude_deg is not None
+    if geo.table is not None:
+        return MapGrid(geo.table.crs, geo.table.affine, geo.table.flat(geo.latitude_deg.shape[1]))
     lon, lat = geo.longitude_deg.astype(np.float64), geo.latitude_deg.astype(np.float64)
     known = np.isfinite(_unit_vectors(lon, lat)[0])
     if known.sum() < 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -59,14 +60,22 @@ def read_truth(path: Path) -> Truth | None:
             raise ValueError(f"version {content['version']}, expected {VERSION}")
         time = content["acquisition"].pop("time")
         acquisition = record(Acquisition, content["acquisition"], "acquisition")
-        rate = content["emission_kg_h"]
         return Truth(
-            BandSet(np.array(content["bands"]["centres_nm"]), np.array(content["bands"]["fwhm_nm"])),
+            BandSet(np.array(content["bands"]["centres_nm"], float), np.array(content["bands"]["fwhm_nm"], float)),
             replace(acquisition, time=datetime.fromisoformat(time)) if time else acquisition,
-            None if rate is None else float(rate),
+            _number(content["emission_kg_h"]),
             tuple(record(PlumeSource, source, "sources") for source in content["sources"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as failure:
         raise ReaderError(
             path, f"is damaged or of another version ({failure!r})", "simulate the tile again"
         ) from failure
+
+
+def _number(value: object) -> float | None:
+    """A finite number or nothing; whatever else is a mistake in the file."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{value!r} where a number should be")
+    return float(value)
