@@ -169,7 +169,7 @@ CASES: dict[str, tuple[Callable, str]] = {
     ),
     "aviris3 no radiance": (
         damaged(files.write_aviris3, "aviris-3", removed("radiance/radiance")),
-        "no format|without radiance",
+        "not in a format|without radiance",
     ),
     "aviris3 broken geotransform": (
         damaged(files.write_aviris3, "aviris-3", attribute("transverse_mercator", "GeoTransform", b"1 2 x")),
