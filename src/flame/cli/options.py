@@ -167,7 +167,7 @@ Preset = Annotated[
     typer.Option(
         "--preset",
         metavar="NAME",
-        help="How varied the scenes are: wide or narrow.",
+        help="What the scenes are like: wide, permian, quiet, cluttered or narrow.",
         autocompletion=completing(_presets),
     ),
 ]

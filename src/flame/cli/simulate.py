@@ -110,13 +110,16 @@ def _check(
     console: Console,
 ) -> None:
     from flame.bench.calibration import compare, measure_folder, measure_simulation, published_starcop
-    from flame.bench.calibration_report import comparison_table, plot_comparison
+    from flame.bench.calibration_report import comparison_table, filter_table, plot_comparison
     from flame.cli.progress import counting
 
     with counting(console, "measuring", plan.tiles) as step:
         simulated = measure_simulation(plan, workers, on_tile=step)
     comparison = compare(simulated, published_starcop() if reference is None else measure_folder(reference))
     console.print(comparison_table(comparison))
+    filters = filter_table(comparison)
+    if filters is not None:
+        console.print(filters)
     if json is not None:
         write_json(json, comparison.to_json())
     if plot is not None:
@@ -127,4 +130,4 @@ def _draw_sheet(plan: SimulationPlan, sheet: Path, console: Console) -> None:
     from flame.products.contact_sheet import contact_sheet
 
     contact_sheet([plan.draw(index).tile for index in range(min(plan.tiles, _SHEET_TILES))], sheet)
-    console.print(f"wrote {sheet}")
+    console.print(f"wrote {sheet}", markup=False, soft_wrap=True)

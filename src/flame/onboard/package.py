@@ -19,6 +19,7 @@ __all__ = [
     "DEFAULT_FAMILY",
     "DEFAULT_MODEL",
     "ModelPackage",
+    "candidate_manifests",
     "choose_model",
     "load_model",
     "packaged_models",
@@ -172,6 +173,16 @@ def _path_of(which: str | Path | None) -> Path:
         return packaged[str(which)]
     members = _family(which)
     return packaged[members[0]] if members and not Path(which).exists() else Path(which)
+
+
+def candidate_manifests(which: str | Path | None) -> list[Manifest]:
+    """The manifests among which `choose_model` chooses: those of a packaged family, or of the model that is named.
+
+    Raises:
+        ModelError: As in `load_model`.
+    """
+    packaged = packaged_models()
+    return [_manifest_of(packaged[name]) for name in _family(which)] or [load_model(which).manifest]
 
 
 def choose_model(which: str | Path | None, bands: BandSet, where: str = _UNNAMED) -> ModelPackage:

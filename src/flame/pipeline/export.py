@@ -134,7 +134,7 @@ def _simulated(manifest: Manifest) -> list[Scene]:
     """Three simulated tiles, at least two of them with a plume, the last with a fifth of its pixels missing."""
     if manifest.sensor == "unknown":
         raise ExportError("the model's bands are of no sensor that can be simulated; give scenes to compare on")
-    settings = preset("wide", size=manifest.tile, sensor_name=manifest.sensor)
+    settings = preset("cluttered", size=manifest.tile, sensor_name=manifest.sensor)
     drawn = (simulate_tile(tile_generator(0, i), settings, f"check{i}").tile for i in count())
     first = next(drawn)
     scenes = [first.scene, *islice((tile.scene for tile in drawn if tile.label.any()), 2)]
