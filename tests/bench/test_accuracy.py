@@ -24,7 +24,7 @@ FAST = ("epochs=1", "batch.size=4", "batch.crop=32", "model.modes=4", "model.wid
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     root = tmp_path_factory.mktemp("data") / "sim"
-    simulate_dataset(SimulationPlan(tiles=40, seed=5, size=48, test_share=0.5), root, workers=1)
+    simulate_dataset(SimulationPlan(tiles=40, seed=5, preset="cluttered", size=48, test_share=0.5), root, workers=1)
     return {"simulated": root}
 
 
@@ -52,7 +52,7 @@ def test_the_models_row_is_that_of_its_masks_on_the_test_split(data, finished):
         maps.append((np.where(usable, probability, np.float32(0)), tile.label, tile.valid))
     figures = json.loads((out / "accuracy.json").read_text())["flame-plus"]["simulated"]
     assert figures["seeds"] == 1
-    assert min(counts.tp, counts.fp, counts.fn) > 0, "or the figures would say nothing"
+    assert min(counts.tp, counts.fp, counts.tn) > 0, "or the figures would say nothing"
     for name in ("f1", "precision", "recall", "pixel_fpr"):
         assert figures[name]["mean"] == pytest.approx(getattr(counts, name), abs=1e-9), name
     rules = json.loads((out / "flame-plus-seed0" / "metrics_simulated.json").read_text())["rules"]

@@ -26,7 +26,7 @@ def packaged(tmp_path_factory):
 
 
 def test_conditions_do_what_they_say():
-    scene = SimulationPlan(1, size=32).draw(0).tile.scene
+    scene = SimulationPlan(1, preset="cluttered", size=32).draw(0).tile.scene
     tenth, ten, wrong = (CONDITIONS[name](scene, 0) for name in list(CONDITIONS)[1:])
     np.testing.assert_allclose(tenth.radiance, 0.1 * scene.radiance, rtol=1e-6)
     np.testing.assert_allclose(ten.rgb, 10.0 * scene.rgb, rtol=1e-6)
@@ -36,7 +36,8 @@ def test_conditions_do_what_they_say():
 
 
 def test_a_model_blind_to_gain_keeps_its_masks(packaged, tmp_path):
-    report = run_robustness(SimulationPlan(3, seed=1, size=48), None, str(packaged), tmp_path, workers=2)
+    plan = SimulationPlan(3, seed=1, preset="cluttered", size=48)
+    report = run_robustness(plan, None, str(packaged), tmp_path, workers=2)
     assert report["tiles"] == 3
     found = report["conditions"]
     assert found["as they are"]["mask_iou"] == 1.0

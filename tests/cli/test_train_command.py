@@ -23,7 +23,7 @@ def flame(*arguments):
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
-    simulate_dataset(SimulationPlan(tiles=14, size=32, seed=3, test_share=0.3), folder, 1)
+    simulate_dataset(SimulationPlan(tiles=14, size=32, seed=3, preset="cluttered", test_share=0.3), folder, 1)
     return folder
 
 

@@ -144,7 +144,7 @@ VARIANTS = {
 
 @pytest.fixture(scope="module")
 def scene():
-    return simulate_tile(tile_generator(7, 0), preset("wide", size=160), "check").tile.scene
+    return simulate_tile(tile_generator(7, 0), preset("cluttered", size=160), "check").tile.scene
 
 
 def _model(settings, scene):

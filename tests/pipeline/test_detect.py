@@ -19,7 +19,6 @@ from flame.onboard import Detector, ModelError, write_package
 from flame.onboard.downlink import decode_all
 from flame.pipeline.demo import demo_tile, run_demo
 from flame.pipeline.detect import Detectors, Outcome, detect_files
-from flame.scene import Scene
 from tiny_models import CENTRES_NM, plume_scene, whitening_model
 
 
@@ -226,14 +225,14 @@ def test_nothing_is_written_outside_of_out(model, quick, tmp_path, monkeypatch):
 
 
 def _make_b_fail(monkeypatch, failure):
-    real = detect_module.read_scene
+    real = detect_module.open_scene
 
-    def read(path):
+    def read(path, options):
         if Path(path).name == "b.npz":
             raise failure
-        return real(path)
+        return real(path, options)
 
-    monkeypatch.setattr(detect_module, "read_scene", read)
+    monkeypatch.setattr(detect_module, "open_scene", read)
 
 
 @pytest.mark.parametrize("failure", [ZeroDivisionError("by [zero]\nand more"), MemoryError(), RecursionError("deep")])
@@ -268,7 +267,7 @@ def test_ctrl_c_leaves_a_report_of_what_is_done(model, quick, tmp_path, monkeypa
 
 def test_mistakes_show_before_the_work(model, tmp_path, monkeypatch):
     chip, _ = _chip(tmp_path / "a.npz")
-    monkeypatch.setattr(detect_module, "read_scene", lambda _: pytest.fail("work was begun"))
+    monkeypatch.setattr(detect_module, "open_scene", lambda *_: pytest.fail("work was begun"))
     (tmp_path / "file").write_text("")
     runner = CliRunner()
     for out in (tmp_path / "file", tmp_path / "file" / "below"):
@@ -283,10 +282,10 @@ def test_mistakes_show_before_the_work(model, tmp_path, monkeypatch):
 def test_no_scene_is_held_longer_than_its_own_turn(model, quick, tmp_path, monkeypatch):
     chips = [_chip(tmp_path / f"{name}.npz")[0] for name in "abc"]
     seen = []
-    real = detect_module.read_scene
+    real = detect_module.open_scene
 
-    def read(path) -> Scene:
-        scene = real(path)
+    def read(path, options):
+        scene = real(path, options)
         seen.append(weakref.ref(scene))
         return scene
 
@@ -295,7 +294,7 @@ def test_no_scene_is_held_longer_than_its_own_turn(model, quick, tmp_path, monke
         held.append(sum(scene() is not None for scene in seen))
 
     held: list[int] = []
-    monkeypatch.setattr(detect_module, "read_scene", read)
+    monkeypatch.setattr(detect_module, "open_scene", read)
     detect_files(chips, tmp_path / "out", Detectors(model), alive)
     assert held == [0, 0, 0]
 

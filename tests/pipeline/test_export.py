@@ -61,7 +61,7 @@ def _one_thread():
 
 @pytest.fixture(scope="module")
 def scene():
-    return simulate_tile(tile_generator(7, 0), preset("wide", size=48), "check").tile.scene
+    return simulate_tile(tile_generator(7, 0), preset("cluttered", size=48), "check").tile.scene
 
 
 def _run(folder, scene, settings):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,8 +9,6 @@ from hypothesis import strategies as st
 
 from flame.io import TileRecord
 from flame.io.names import injected_name
-from flame.physics import sensor
-from flame.training.cache import CachedTile
 from flame.training.splits import (
     SplitError,
     carve_validation,
@@ -127,24 +123,12 @@ def test_training_leaves_out_the_ground_of_a_validation_set() -> None:
 
 
 def test_a_validation_set_without_plumes_is_refused() -> None:
-    @dataclass(frozen=True)
-    class Tiles:
-        plume: bool
-        bands = sensor("emit").bands.methane()
-
-        def __len__(self) -> int:
-            return 2
-
-        def __getitem__(self, index: int) -> CachedTile:
-            label = np.zeros((4, 4), np.bool_)
-            label[0, 0] = self.plume and index == 1
-            valid = np.ones((4, 4), np.bool_)
-            layer = np.zeros((4, 4), np.float32)
-            return CachedTile("t", np.ones((len(self.bands), 4, 4), np.float32), label, valid, None, layer, layer, None)
-
-    require_plumes(Tiles(plume=True))
+    empty = np.zeros((4, 4), np.bool_)
+    plume = empty.copy()
+    plume[0, 0] = True
+    require_plumes(2, iter([empty, plume]))
     with pytest.raises(SplitError, match=r"none of the 2 validation tiles has a labelled plume.*--validation"):
-        require_plumes(Tiles(plume=False))
+        require_plumes(2, iter([empty, empty]))
 
 
 def test_one_scene_cannot_be_split() -> None:

@@ -13,7 +13,7 @@ from flame.training.recipes import recipe
 
 
 def simulated(number, seed):
-    return simulate_tile(tile_generator(seed, number), preset("wide", size=64), f"toy-{seed}-{number}").tile
+    return simulate_tile(tile_generator(seed, number), preset("cluttered", size=64), f"toy-{seed}-{number}").tile
 
 
 def tiles(folder, count, seed, teacher=None):

@@ -121,7 +121,7 @@ def draw_label(
     pieces, count = ndimage.label(outline, structure=_NEIGHBOURS)
     large = np.bincount(pieces.ravel(), minlength=count + 1) >= settings.least_pixels
     large[0] = False
-    return _with_margin(np.asarray(large[pieces]), settings) & valid
+    return np.asarray(_with_margin(np.asarray(large[pieces]), settings) & valid)
 
 
 def labels_at_level(

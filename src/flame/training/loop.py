@@ -94,7 +94,8 @@ class Trainer:
         self.device = torch.device(f"cuda:{self.world.local_rank}" if cuda else "cpu")
         self.recipe = replace(recipe, model=replace(recipe.model, bands=len(training.bands)))
         if recipe.keep == "best" or recipe.calibrate:
-            require_plumes(validation)
+            held = (validation[index] for index in range(len(validation)))
+            require_plumes(len(validation), (tile.label & tile.valid for tile in held))
         self.training, self.validation = training, validation
         self.folder, self.seed = folder, seed
         self._watch = watch or (lambda _: None)

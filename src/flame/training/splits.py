@@ -11,7 +11,6 @@ from jaxtyping import Bool
 from flame.errors import FlameError
 from flame.io import TileRecord
 from flame.io.names import scene_of
-from flame.training.batches import TileSequence
 
 __all__ = ["SplitError", "carve_validation", "on_other_ground", "require_plumes", "scene_of", "validation_mask"]
 
@@ -69,16 +68,19 @@ def on_other_ground(names: Sequence[str], held: Iterable[str]) -> Bool[np.ndarra
     return mask
 
 
-def require_plumes(validation: TileSequence) -> None:
+def require_plumes(tiles: int, labels: Iterable[Bool[np.ndarray, "_row _col"]]) -> None:
     """Refuses a validation set by which no epoch could be chosen.
+
+    Args:
+        tiles: How many tiles it has.
+        labels: The valid labelled pixels of each tile; read up to the first plume.
 
     Raises:
         SplitError: If no tile has a labelled plume.
     """
-    tiles = (validation[index] for index in range(len(validation)))
-    if not any((tile.label & tile.valid).any() for tile in tiles):
+    if not any(label.any() for label in labels):
         raise SplitError(
-            f"none of the {len(validation)} validation tiles has a labelled plume, so no epoch can be chosen by them; "
+            f"none of the {tiles} validation tiles has a labelled plume, so no epoch can be chosen by them; "
             "train on more tiles, or give --validation a folder with plumes"
         )
 
