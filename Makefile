@@ -37,8 +37,14 @@ types: $(VENV)/.installed
 imports: $(VENV)/.installed
 	$(BIN)/lint-imports
 
+# A worker that dies is not replaced: the run ends with a failure. One that hangs is ended by pytest-timeout
+# (pyproject.toml), and the whole run by `timeout` where the system has it, all its processes with it.
+PYTEST_OPTIONS := -n 2 --dist loadfile --max-worker-restart=0
+TEST_MINUTES ?= 60
+BOUNDED := $(if $(shell command -v timeout 2>/dev/null),timeout --kill-after=30 $(TEST_MINUTES)m)
+
 pytest: $(VENV)/.installed
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BOUNDED) $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
 docs: $(VENV)/.installed
 	$(BIN)/mkdocs build --strict

@@ -6,10 +6,11 @@ neither rasterio nor h5py; only files need those.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flame.scene import Scene
+from flame.scene import MaskRule, Scene, SceneFile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,11 +22,18 @@ if TYPE_CHECKING:
 __all__ = ["detect", "filter", "open_scene", "simulate_tile"]
 
 
-def open_scene(path: Path | str) -> Scene:
-    """Reads a scene or tile of any format that FLAME knows.
+def open_scene(
+    path: Path | str, *, unit: str | None = None, scale: float | None = None, keep: Sequence[str] = ()
+) -> Scene | SceneFile:
+    """Opens a scene or tile of any format that FLAME knows.
+
+    Products of satellites and aircraft stay in their file and are read by lines; `load()` reads them whole.
 
     Args:
-        path: A file, or the folder of a tile.
+        path: A file, or the folder of a tile or product.
+        unit: Radiance unit of the file where it does not say, such as "W m-2 um-1 sr-1".
+        scale: What 1 in the file is in uW cm-2 nm-1 sr-1, instead of a unit.
+        keep: Masked pixels to use all the same, by their cause: "water", "cloud", "cirrus", "snow", "flare".
 
     Raises:
         flame.FlameError: If there is no such file, no reader knows it, or it is damaged; the message names the file.
@@ -39,13 +47,14 @@ def open_scene(path: Path | str) -> Scene:
         >>> scene.shape
         (32, 32)
     """
-    from flame.io import read_scene
+    from flame.io import OpenOptions
+    from flame.io import open_scene as opened
 
-    return read_scene(path)
+    return opened(path, OpenOptions(unit=unit, scale=scale, mask=MaskRule.keeping(keep)))
 
 
 def detect(
-    source: Scene | Path | str,
+    source: Scene | SceneFile | Path | str,
     model: Path | str | None = None,
     *,
     runtime: str = "auto",
@@ -79,12 +88,14 @@ def detect(
     """
     from flame.onboard import Detector, choose_model
 
-    scene = source if isinstance(source, Scene) else open_scene(source)
+    scene = open_scene(source) if isinstance(source, str | Path) else source
     package = choose_model(model, scene.bands, scene.acquisition.source or "the scene")
     return Detector(package, runtime, threads).run(scene)
 
 
-def filter(name: str, source: Scene | Path | str, settings: object = None) -> Float32[np.ndarray, "row col"]:
+def filter(
+    name: str, source: Scene | SceneFile | Path | str, settings: object = None
+) -> Float32[np.ndarray, "row col"]:
     """Runs a classical methane filter on one scene.
 
     Args:
@@ -105,11 +116,10 @@ def filter(name: str, source: Scene | Path | str, settings: object = None) -> Fl
         >>> enhancement_ppm_m.shape
         (64, 64)
     """
-    from flame.filters import filter_named
+    from flame.filters import filter_named, filter_scene
 
     chosen = filter_named(name)
-    scene = (source if isinstance(source, Scene) else open_scene(source)).methane()
-    return chosen.score(scene.radiance, scene.bands, scene.valid, settings)
+    return filter_scene(chosen, open_scene(source) if isinstance(source, str | Path) else source, settings)
 
 
 def simulate_tile(

@@ -10,7 +10,7 @@ import torch
 from tiles import BANDS, SPECTRUM, toy_tile
 from torch import nn
 
-from flame.models import Flame, FlameSettings
+from flame.models import BatchPreparer, Flame, FlameSettings, RawTile
 from flame.models.backbones import BACKBONES
 from flame.models.export import to_onnx
 from flame.models.network_files import load_network, network_to_onnx, save_network
@@ -67,7 +67,9 @@ class Case:
 
     def logit(self, network: nn.Module, fields: Fields) -> torch.Tensor:
         if isinstance(network, Flame):
-            return network(fields.named["radiance"], fields.named["rgb_radiance"], fields.valid).logit
+            layers = (fields.named["radiance"], fields.valid, fields.named["rgb_radiance"])
+            raw = [RawTile(*(layer.numpy() for layer in tile)) for tile in zip(*layers, strict=True)]
+            return network(BatchPreparer(network.settings, BANDS).prepare(raw).inputs).logit
         return network(**{name: fields.named[name] for name in network.inputs})
 
 

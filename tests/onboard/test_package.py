@@ -124,15 +124,15 @@ def test_signed_manifests_that_cannot_be_right_are_refused_all_the_same(change):
         Manifest.from_json(_signed(entries | change))
 
 
-def test_a_model_is_read_and_hashed_once_until_its_files_change(tmp_path, monkeypatch):
+def test_a_batchs_model_is_read_and_hashed_once_until_its_files_change(tmp_path, monkeypatch):
     path = write_package(filter_model(), tmp_path / "tiny.onnx")
     hashed = []
     monkeypatch.setattr(package_module, "sha256_of", lambda content: hashed.append(1) or sha256_of(content))
-    assert load_model(path) is load_model(path)
+    assert choose_model(path, BANDS) is choose_model(path, BANDS)
     assert len(hashed) == 1
     path.write_bytes(path.read_bytes() + b"x")
     with pytest.raises(ModelError, match="SHA-256"):
-        load_model(path)
+        choose_model(path, BANDS)
 
 
 def test_choosing_among_a_family_reads_only_the_model_that_fits(tmp_path, monkeypatch):

@@ -23,8 +23,8 @@ from flame.prepare import (
     inverse_root,
     tile_background,
 )
-from flame.prepare.checked import from_entries
 from flame.prepare.fill import fill_unusable
+from flame.records import from_entries
 from kernel_sets import kernels, wide_kernels  # noqa: F401
 
 EVERYTHING = ("whitened", "target", "unwhitening", "background_mean", "whitening", "pixel_fields", "rgb")

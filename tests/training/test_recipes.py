@@ -6,7 +6,7 @@ import torch
 from tiles import BANDS, SPECTRUM, toy_tile
 from toy_run import toy_recipe, toy_trainer
 
-from flame.models import Flame, SpectralStatistics
+from flame.models import BatchPreparer, Flame, RawTile, SpectralStatistics
 from flame.models.weights import load_model
 from flame.training.loop import Trainer, learning_rate
 from flame.training.overrides import OverrideError, override
@@ -38,13 +38,15 @@ def test_strict_paper_takes_back_what_is_ours():
     # Its score starts as the residual along the absorption spectrum itself, whatever the bands' variances are.
     statistics = SpectralStatistics(np.zeros(len(BANDS)), np.diag(np.linspace(1.0, 9.0, len(BANDS))))
     tile = toy_tile(np.random.default_rng(0), 24)
-    given = (torch.tensor(tile.radiance)[None], torch.tensor(tile.rgb)[None], torch.tensor(tile.valid)[None])
+    raw = RawTile(tile.radiance, tile.valid, tile.rgb)
     along = torch.tensor(SPECTRUM, dtype=torch.float32)
-    expected = 1e5 * torch.einsum("b,brc->rc", along / along.square().sum(), given[0][0].log())
+    expected = 1e5 * torch.einsum("b,brc->rc", along / along.square().sum(), torch.tensor(tile.radiance).log())
     found = {}
     for name in ("strict-paper", "paper"):
+        settings = recipe(name).model
         with torch.no_grad():
-            found[name] = Flame(recipe(name).model, SPECTRUM, statistics).eval()(*given).score_ppm_m[0]
+            given = BatchPreparer(settings, BANDS).prepare([raw]).inputs
+            found[name] = Flame(settings, SPECTRUM, statistics).eval()(given).score_ppm_m[0]
     torch.testing.assert_close(found["strict-paper"], expected, rtol=1e-4, atol=1.0)
     assert (found["paper"] - expected).abs().max() > 1000.0
 

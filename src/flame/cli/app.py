@@ -11,11 +11,12 @@ from rich.text import Text
 
 from flame import __version__
 from flame.errors import FlameError
+from flame.files import printable
 
-__all__ = ["app", "main"]
+__all__ = ["app", "main", "print_error"]
 
 PANELS = {
-    "Find methane": ("detect", "filter", "spectrum", "demo"),
+    "Find methane": ("info", "detect", "filter", "spectrum", "demo"),
     "Make and measure models": ("simulate", "train", "evaluate", "export", "bench", "profile"),
 }
 """Every command, under its heading in the help; each is a module of `flame.cli` with a function `run` or an `app`."""
@@ -24,6 +25,8 @@ COMMANDS = tuple(name for names in PANELS.values() for name in names)
 
 EXIT_MISTAKE = 1
 EXIT_PARTLY_FAILED = 3
+EXIT_STOPPED = 130
+"""As shells report a command that Ctrl-C ended."""
 
 app = typer.Typer(
     name="flame",
@@ -56,10 +59,16 @@ for _panel, _name in ((panel, name) for panel, names in PANELS.items() for name 
         app.command(_name, rich_help_panel=_panel)(_module.run)
 
 
+def print_error(words: str) -> None:
+    """Prints an error as it is: brackets are not markup, and no control character reaches the terminal."""
+    text = Text.assemble(("error:", "bold red"), " ", "\n".join(map(printable, words.splitlines())))
+    Console(stderr=True).print(text, soft_wrap=True)
+
+
 def main() -> None:
     """Entry point: a user's mistake ends with one line and exit code 1, never a traceback."""
     try:
         app()
     except (FlameError, OSError) as mistake:
-        Console(stderr=True).print(Text.assemble(("error:", "bold red"), f" {mistake}"), soft_wrap=True)
+        print_error(str(mistake))
         sys.exit(EXIT_MISTAKE)

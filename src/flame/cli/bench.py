@@ -71,7 +71,7 @@ def limit(
     background: Background = None,
     workers: Workers = None,
 ) -> None:
-    """Compare MAG1C with the best that any detector could do on simulated tiles."""
+    """Compare the classical filters with the best that any detector could do on simulated tiles."""
     from flame.bench.baselines import limit_rows, run_limit
     from flame.cli.progress import counting
 
@@ -135,7 +135,7 @@ def accuracy(
     variants = _chosen(only, tuple(VARIANTS), "variant")
     console = Console()
     tell = partial(console.print, highlight=False)
-    judged = {"simulated": data} | ({"real surfaces": real} if real else {})
+    judged = {"simulated": data} | ({"real_surfaces": real} if real else {})
     console.print(Markdown(run_accuracy(judged, out, variants, change or (), workers, tell)))
 
 

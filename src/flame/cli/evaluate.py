@@ -20,7 +20,10 @@ from flame.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from flame.detection import Metrics
+    from collections.abc import Mapping
+
+    from flame.detection import JudgedRow, Metrics
+    from flame.pipeline.evaluate import PackageEvaluation
 
 _SPLITS = ("test", "train")
 
@@ -68,11 +71,13 @@ def run(
     console = Console()
     about: dict[str, object] = {"data": data.name, "split": split}
     if names_package(model) or Path(model).suffix == ".onnx":
-        metrics, facts, failed = _packaged(model, data, split, threshold, runtime, threads, console)
+        found = _packaged(model, data, split, threshold, runtime, threads, console)
+        metrics, rules, facts, failed = found.metrics, found.rules, found.facts, len(found.failures)
     else:
-        metrics, facts, failed = _trained(Path(model), data, split, threshold, workers, threads, console), {}, 0
+        metrics, rules = _trained(Path(model), data, split, threshold, workers, threads, console)
+        facts, failed = {}, 0
         about |= {"model": Path(model).name, "threshold": 0.5 if threshold is None else threshold}
-    write_report(out, metrics, facts | about)
+    write_report(out, metrics, facts | about, rules)
     console.print(Markdown(markdown_table(metrics)))
     console.print(f"wrote {out / 'metrics.json'}", markup=False, soft_wrap=True)
     if failed:
@@ -83,7 +88,7 @@ def run(
 
 def _packaged(
     model: str, data: Path, split: str, threshold: float | None, runtime: str, threads: int | None, console: Console
-) -> tuple[Metrics, dict[str, object], int]:
+) -> PackageEvaluation:
     from flame.cli.progress import counting
     from flame.io import starcop
     from flame.pipeline.detect import Detectors
@@ -95,17 +100,17 @@ def _packaged(
     errors = Console(stderr=True)
     for failure in found.failures:
         errors.print(f"error: {failure.message}", markup=False, highlight=False, soft_wrap=True)
-    return found.metrics, found.facts, len(found.failures)
+    return found
 
 
 def _trained(
     model: Path, data: Path, split: str, threshold: float | None, workers: int, threads: int | None, console: Console
-) -> Metrics:
+) -> tuple[Metrics, Mapping[str, JudgedRow]]:
     require_torch("flame evaluate")
     import torch
 
     from flame.cli.progress import counting
-    from flame.detection import DecisionRule
+    from flame.detection import DecisionRule, ScoreJudge
     from flame.models.weights import load_model
     from flame.physics import BandMismatchError
     from flame.training.data import open_split
@@ -119,5 +124,9 @@ def _trained(
         raise BandMismatchError(stored.bands, tiles.bands, str(data))
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     rule = DecisionRule() if threshold is None else DecisionRule(threshold)
+    judge = ScoreJudge(rule.threshold, probabilities=True)
     with counting(console, "tiles", len(tiles)) as step:
-        return evaluate_model(stored.model.to(device), tiles, device, rule, batch=1, progress=lambda *_: step())
+        metrics = evaluate_model(
+            stored.model.to(device), tiles, device, rule, batch=1, progress=lambda *_: step(), judge=judge
+        )
+    return metrics, judge.rows() if metrics.plume_free_tiles < metrics.tiles else {}

@@ -35,18 +35,17 @@ def run(
     The file is compared with PyTorch on every runtime installed here, and written only if all agree.
     """
     require_torch("flame export")
-    import json
-
     from rich.console import Console
 
     from flame.errors import FlameError
     from flame.io import read_scene
     from flame.pipeline.export import export_model
+    from flame.records import read_json
 
     notes = dict(entry.partition("=")[::2] for entry in note or [])
     if not all(notes.values()):
         raise FlameError(f"write each --note as KEY=VALUE, such as commit=1a2b3c; got {', '.join(note or [])}")
-    figures = json.loads(metrics.read_text()) if metrics is not None else None
+    figures = None if metrics is None else read_json(metrics, "the metrics of `flame evaluate`")
     console = Console()
     path, agreements = export_model(
         trained_model(source), out, tile, name, [read_scene(p) for p in check or []], notes, figures

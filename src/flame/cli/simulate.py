@@ -130,4 +130,4 @@ def _draw_sheet(plan: SimulationPlan, sheet: Path, console: Console) -> None:
     from flame.products.contact_sheet import contact_sheet
 
     contact_sheet([plan.draw(index).tile for index in range(min(plan.tiles, _SHEET_TILES))], sheet)
-    console.print(f"wrote {sheet}")
+    console.print(f"wrote {sheet}", markup=False, soft_wrap=True)

@@ -25,10 +25,10 @@ def _bands(sensor_name: str | None, file: Path | None, everything: bool) -> tupl
         chosen = sensor(sensor_name)
         bands, title = chosen.bands, chosen.title
     else:
-        from flame.io import read_scene
+        from flame.io import open_scene
 
         assert file is not None
-        bands, title = read_scene(file).bands, file.name
+        bands, title = open_scene(file).bands, file.name
     if not everything:
         return bands.methane(), title
     table = methane_table()
@@ -66,9 +66,9 @@ def run(
         header = "centre_nm,fwhm_nm,unit_absorption_per_1e5_ppm_m"
         with whole_file(csv) as partial:
             np.savetxt(partial, columns, ("%.4f", "%.4f", "%.8f"), delimiter=",", comments="", header=header)
-        console.print(f"wrote {csv}")
+        console.print(f"wrote {csv}", markup=False, soft_wrap=True)
     if plot is not None:
         from flame.products.spectrum_figure import plot_absorption
 
         plot_absorption(bands, spectrum, title, plot)
-        console.print(f"wrote {plot}")
+        console.print(f"wrote {plot}", markup=False, soft_wrap=True)

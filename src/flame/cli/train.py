@@ -41,7 +41,8 @@ def run(
     validation: Annotated[
         list[Path] | None,
         input_path(
-            "Choose the best epoch on the training tiles of this folder, not on some of --data; may be repeated.",
+            "Choose the best epoch on the training tiles of this folder, not on some of --data; their scenes are then "
+            "not trained on; may be repeated.",
             metavar="FOLDER",
         ),
     ] = None,
@@ -61,7 +62,7 @@ def run(
 
     from flame.models.weights import load_model
     from flame.training import recipes
-    from flame.training.data import JoinedTiles, open_split, training_and_validation
+    from flame.training.data import training_and_validation
     from flame.training.distributed import join, one_after_another
     from flame.training.loop import Trainer
     from flame.training.overrides import override
@@ -77,9 +78,7 @@ def run(
             console.print(f"cache: {done} of {total} tiles")
 
     with one_after_another():
-        training, held = training_and_validation(data, workers, told, hold_out=chosen.keep == "best")
-        if validation:
-            held = JoinedTiles(tuple(open_split(root, "train", workers, told) for root in validation))
+        training, held = training_and_validation(data, workers, told, chosen.keep == "best", validation or ())
     console.print(f"{len(training)} training and {len(held)} validation tiles, recipe {chosen.name}, seed {seed}")
     with _watching(console) as watch:
         given = None if start is None else load_model(trained_model(start))

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from flame.errors import FlameError
 from flame.models.heads import ScoreKind
 from flame.prepare import PrepareSettings, SettingsError
-from flame.prepare.checked import from_entries
+from flame.records import from_entries
 
 __all__ = ["FlameSettings", "ModelSettingsError"]
 

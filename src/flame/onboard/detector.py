@@ -19,7 +19,7 @@ from flame.onboard.stream import LineStream
 from flame.onboard.strip import Rows, StripEngine, TileReport, Timings
 from flame.onboard.turns import Turn
 from flame.prepare import Quality, TilePreparer
-from flame.scene import Scene
+from flame.scene import AnyScene
 
 __all__ = ["Detection", "Detector"]
 
@@ -95,25 +95,27 @@ class Detector:
         """Name and version of the engine."""
         return self._backend.name
 
-    def run(self, scene: Scene) -> Detection:
+    def run(self, scene: AnyScene) -> Detection:
         """Finds plumes in a scene of any size; beyond the scene itself, memory is one row of tiles and the result.
+
+        A scene that stays in its file is read one row of tiles at a time.
 
         Raises:
             BandMismatchError: If the scene lacks bands the model was made for.
             ModelError: If the model takes RGB and the scene has none.
         """
         began = time.perf_counter()
-        radiance = self._fitting_radiance(scene)
-        if scene.rgb is None and "rgb" in self.manifest.inputs:
+        bands = self._fitting(scene)
+        if not scene.has_rgb and "rgb" in self.manifest.inputs:
             where = scene.acquisition.source or "the scene"
             raise ModelError(f"{where} has no RGB, which {self.manifest.name} takes; give the visible bands too")
         rows, cols = scene.shape
         engine = self._engine(cols)
         parts: list[Rows] = []
         for span in self.grid.spans(rows):
-            down = slice(span.start, span.stop)
-            colour = None if scene.rgb is None else scene.rgb[:, down]
-            parts.append(engine.tile_row(span, radiance[:, down], scene.valid[down], colour))
+            lines = scene.rows(span.start, span.stop)
+            parts.append(engine.tile_row(span, lines.radiance[bands], lines.valid, lines.rgb))
+            del lines  # else two rows of tiles would be in memory while the next is read
         deciding = time.perf_counter()
         probability = np.concatenate([part.probability for part in parts])
         score_ppm_m = np.concatenate([part.score_ppm_m for part in parts])
@@ -141,13 +143,11 @@ class Detector:
     def _engine(self, width: int, forgiving: bool = False) -> StripEngine:
         return StripEngine(self.manifest, self._backend, self._preparer, self.grid, width, forgiving, self._turn)
 
-    def _fitting_radiance(self, scene: Scene) -> Float32[np.ndarray, "band row col"]:
-        """The scene's radiance in exactly the model's bands, without a copy where it has no others."""
+    def _fitting(self, scene: AnyScene) -> slice | list[int]:
+        """Where the model's bands stand in the scene; a slice, which copies nothing, where they are neighbours."""
         chosen = fitting_bands(scene.bands, self.manifest.bands)
         if chosen is None:
             raise band_mismatch(self.manifest.bands, scene.bands, scene.acquisition.source or "the scene")
-        if chosen == list(range(len(scene.bands))):
-            return scene.radiance
         if chosen == list(range(chosen[0], chosen[0] + len(chosen))):
-            return scene.radiance[chosen[0] : chosen[-1] + 1]
-        return scene.radiance[chosen]
+            return slice(chosen[0], chosen[-1] + 1)
+        return chosen

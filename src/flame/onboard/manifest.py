@@ -16,7 +16,7 @@ from flame.errors import FlameError
 from flame.files import json_text
 from flame.physics import RADIANCE_UNIT, BandSet
 from flame.prepare import INPUTS, SPECTRA, PrepareSettings, SettingsError
-from flame.prepare.checked import check_numbers, from_entries, names, number
+from flame.records import check_numbers, from_entries, names, number
 
 __all__ = ["FORMAT", "OUTPUTS", "Manifest", "ModelError", "NetworkFacts"]
 

@@ -19,6 +19,7 @@ __all__ = [
     "DEFAULT_FAMILY",
     "DEFAULT_MODEL",
     "ModelPackage",
+    "candidate_manifests",
     "choose_model",
     "load_model",
     "packaged_models",
@@ -92,7 +93,7 @@ def packaged_models() -> dict[str, Path]:
 
 
 def load_model(which: str | Path | None = None) -> ModelPackage:
-    """Loads and verifies a model; one that was loaded before, and whose files have not changed, is not read again.
+    """Loads and verifies a model.
 
     Args:
         which: A packaged name ("flame-plus-emit") or family ("flame-plus", of which the default or else the first is
@@ -102,8 +103,14 @@ def load_model(which: str | Path | None = None) -> ModelPackage:
     Raises:
         ModelError: If it does not exist, has no manifest, or its checksum differs.
     """
-    path = _path_of(which)
-    return _loaded(path, tuple(_stamp(path.with_suffix(ending)) for ending in (path.suffix, ".json", WEIGHTS)))
+    return _load(_path_of(which))
+
+
+def _load(path: Path) -> ModelPackage:
+    onnx = _read(path, "model")
+    manifest = _manifest_of(path)
+    weights = None if manifest.network is None else _read(path.with_suffix(WEIGHTS), "native weights")
+    return ModelPackage(manifest, onnx, str(path), weights)
 
 
 _Stamp = tuple[int, int, int]
@@ -118,12 +125,14 @@ def _stamp(path: Path) -> _Stamp | None:
     return found.st_size, found.st_mtime_ns, found.st_ino
 
 
+def _kept(path: Path) -> ModelPackage:
+    """A model that is not read again unless one of its files has changed."""
+    return _loaded(path, tuple(_stamp(path.with_suffix(ending)) for ending in (path.suffix, ".json", WEIGHTS)))
+
+
 @lru_cache(maxsize=_KEPT)
 def _loaded(path: Path, _stamps: tuple[_Stamp | None, ...]) -> ModelPackage:
-    onnx = _read(path, "model")
-    manifest = _manifest_of(path)
-    weights = None if manifest.network is None else _read(path.with_suffix(WEIGHTS), "native weights")
-    return ModelPackage(manifest, onnx, str(path), weights)
+    return _load(path)
 
 
 def _manifest_of(path: Path) -> Manifest:
@@ -166,8 +175,20 @@ def _path_of(which: str | Path | None) -> Path:
     return packaged[members[0]] if members and not Path(which).exists() else Path(which)
 
 
+def candidate_manifests(which: str | Path | None) -> list[Manifest]:
+    """The manifests among which `choose_model` chooses: those of a packaged family, or of the model that is named.
+
+    Raises:
+        ModelError: As in `load_model`.
+    """
+    packaged = packaged_models()
+    return [_manifest_of(packaged[name]) for name in _family(which)] or [load_model(which).manifest]
+
+
 def choose_model(which: str | Path | None, bands: BandSet, where: str = _UNNAMED) -> ModelPackage:
     """The model to use for a scene: of a packaged family ("flame-plus", or None), the one made for its bands.
+
+    Models stay loaded for the scenes that follow, and of those that do not fit only the manifest is read.
 
     Args:
         which: As in `load_model`.
@@ -180,12 +201,12 @@ def choose_model(which: str | Path | None, bands: BandSet, where: str = _UNNAMED
     """
     members = _family(which)
     if not members:
-        return load_model(which)
+        return _kept(_path_of(which))
     packaged = packaged_models()
     manifests = {name: _manifest_of(packaged[name]) for name in members}
     for name, manifest in manifests.items():
         if fitting_bands(bands, manifest.bands) is not None:
-            return load_model(name)
+            return _kept(packaged[name])
     nearest = min((manifest.bands for manifest in manifests.values()), key=partial(_apart_nm, bands))
     raise band_mismatch(nearest, bands, where)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -14,11 +13,15 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from flame import __version__
 from flame.errors import FlameError
 from flame.files import write_json
-from flame.io import read_scene, starcop
-from flame.scene import Scene
+from flame.io import open_scene, starcop
+from flame.io.names import injected_name
+from flame.records import read_json, record
+from flame.scene import AnyScene
 from flame.simulate import (
     SimulatedTile,
     TileSettings,
@@ -28,6 +31,7 @@ from flame.simulate import (
     simulate_tile,
     tile_generator,
 )
+from flame.workers import end_with_parent
 
 __all__ = ["PLAN_FILE", "SimulationPlan", "background_scene", "map_tiles", "read_plan", "simulate_dataset"]
 
@@ -35,6 +39,10 @@ PLAN_FILE = "simulation.json"
 _EDITION = 2
 
 T = TypeVar("T")
+
+_MOST_TILES = 10_000_000
+_LARGEST_TILE = 16_384
+"""Beyond these a plan is damaged, or a slip of the finger."""
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -67,8 +75,10 @@ class SimulationPlan:
     edition: int = _EDITION
 
     def __post_init__(self) -> None:
-        if self.tiles < 1:
-            raise FlameError(f"a data set needs at least one tile, got {self.tiles}")
+        if not 1 <= self.tiles <= _MOST_TILES:
+            raise FlameError(f"a data set needs between one and {_MOST_TILES:,} tiles, got {self.tiles}")
+        if not 1 <= self.size <= _LARGEST_TILE:
+            raise FlameError(f"a tile has between 1 and {_LARGEST_TILE:,} rows and columns, got {self.size}")
         if not 0.0 <= self.test_share <= 1.0:
             raise FlameError(f"the test share must lie in 0 to 1, got {self.test_share}")
         if self.seed < 0:
@@ -85,9 +95,15 @@ class SimulationPlan:
         return {**asdict(self), "backgrounds": [Path(name).name for name in self.backgrounds]}
 
     def name(self, index: int) -> str:
-        """Name of a tile."""
-        kind = "real" if self.backgrounds else "sim"
-        return f"{kind}_{self.preset}_{self.seed}_{index:06d}"
+        """Name of a tile; on real ground it tells which, so that a split never has the same ground on both sides."""
+        if self.backgrounds:
+            ground = Path(self._ground(tile_generator(self.seed, index))).stem
+            return injected_name(ground, self.preset, self.seed, index)
+        return f"sim_{self.preset}_{self.seed}_{index:06d}"
+
+    def _ground(self, rng: np.random.Generator) -> str:
+        """The real scene of a tile: the first thing its stream draws."""
+        return self.backgrounds[int(rng.integers(len(self.backgrounds)))]
 
     def split(self, index: int) -> str:
         """Split of a tile, `train` or `test`."""
@@ -98,15 +114,14 @@ class SimulationPlan:
         rng = tile_generator(self.seed, index)
         if not self.backgrounds:
             return simulate_tile(rng, self.settings(), self.name(index))
-        path = self.backgrounds[int(rng.integers(len(self.backgrounds)))]
-        scene = cut_background(background_scene(path), rng, self.size)
+        scene = cut_background(background_scene(self._ground(rng)), rng, self.size)
         return inject_plume(scene, rng, self.settings(), self.name(index), add_noise=self.background_noise)
 
 
 @lru_cache(maxsize=8)
-def background_scene(path: str) -> Scene:
-    """A real scene to put plumes into, read once."""
-    return read_scene(path)
+def background_scene(path: str) -> AnyScene:
+    """A real scene to put plumes into, opened once."""
+    return open_scene(path)
 
 
 def read_plan(folder: Path | str) -> SimulationPlan:
@@ -114,10 +129,11 @@ def read_plan(folder: Path | str) -> SimulationPlan:
     path = Path(folder) / PLAN_FILE
     if not path.is_file():
         raise FlameError(f"{path}: no such file; only data sets written by `flame simulate` can be drawn again")
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    stored.pop("flame_version", None)
-    stored.setdefault("edition", 1)
-    return SimulationPlan(**{**stored, "backgrounds": tuple(stored["backgrounds"])})
+    stored = read_json(path, "the plan of a simulated data set")
+    if isinstance(stored, dict):
+        stored.pop("flame_version", None)
+        stored.setdefault("edition", 1)
+    return record(SimulationPlan, stored, str(path))
 
 
 def _write_plan(plan: SimulationPlan, folder: Path) -> None:
@@ -154,7 +170,7 @@ def map_tiles(
         workers: Number of processes; by default one for each core.
     """
     workers = min(workers or os.cpu_count() or 1, plan.tiles)
-    with _one_thread_each(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with _one_thread_each(), ProcessPoolExecutor(workers, get_context("spawn"), end_with_parent) as pool:
         yield from pool.map(work, repeat(plan, plan.tiles), range(plan.tiles), chunksize=2)
 
 
@@ -196,12 +212,12 @@ def simulate_dataset(
         background_scene(path).methane()
     _write_plan(plan, folder)
     records = []
-    for record in map_tiles(_Writer(folder), plan, workers):
-        records.append(record)
+    for written in map_tiles(_Writer(folder), plan, workers):
+        records.append(written)
         if on_tile is not None:
-            on_tile(record)
+            on_tile(written)
     for split in ("train", "test"):
-        members = [record for record in records if record.split == split]
+        members = [written for written in records if written.split == split]
         if members:
             starcop.write_index(folder, split, members)
     return records

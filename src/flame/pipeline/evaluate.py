@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from flame.detection import Evaluation, Metrics, plume_mask
+import numpy as np
+
+from flame.detection import Evaluation, JudgedRow, Metrics, ScoreJudge, plume_mask
 from flame.io import Dataset, TileFailure
 from flame.pipeline.detect import Detectors
 
@@ -20,11 +22,13 @@ class PackageEvaluation:
         metrics: The figures, over all tiles that could be read.
         facts: Which model, in which engine, with which threshold.
         failures: Tiles that could not be read.
+        rules: The same maps judged by the rules of `flame.detection.RULES`; empty if no tile has a plume.
     """
 
     metrics: Metrics
     facts: dict[str, object]
     failures: tuple[TileFailure, ...]
+    rules: Mapping[str, JudgedRow]
 
 
 def evaluate_package(
@@ -50,12 +54,15 @@ def evaluate_package(
     evaluation = Evaluation(probabilities=True)
     failures: list[TileFailure] = []
     facts: dict[str, object] = {}
+    judge: ScoreJudge | None = None
     for tile in dataset.tiles(failures):
         detector = detectors.for_bands(tile.scene.bands, str(dataset.root / tile.name))
         found, manifest = detector.run(tile.scene), detector.manifest
         rule = manifest.rule if threshold is None else replace(manifest.rule, threshold=threshold)
         mask = found.mask if threshold is None else plume_mask(found.probability, found.usable, rule)
         evaluation.add(found.probability, mask, tile.label, tile.scene.valid, tile.emission_kg_h)
+        judge = judge or ScoreJudge(rule.threshold, probabilities=True)
+        judge.add(np.where(found.usable, found.probability, np.float32(0)), tile.label, tile.scene.valid)
         facts = {
             "model": f"{manifest.name} for {manifest.sensor}",
             "sha256": manifest.sha256,
@@ -63,4 +70,6 @@ def evaluate_package(
             "threshold": rule.threshold,
         }
         progress()
-    return PackageEvaluation(evaluation.metrics(), facts, tuple(failures))
+    metrics = evaluation.metrics()
+    rules = judge.rows() if judge is not None and metrics.plume_free_tiles < metrics.tiles else {}
+    return PackageEvaluation(metrics, facts, tuple(failures), rules)

@@ -5,12 +5,12 @@ Training, export and flight all prepare tiles here. NumPy (`reference`) says wha
 """
 
 from flame.prepare.background import inverse_root, tile_background
-from flame.prepare.checked import SettingsError
 from flame.prepare.fields import FIELDS, Field, FieldSettings, TileView
 from flame.prepare.preparer import TilePreparer
 from flame.prepare.quality import UNUSABLE, Quality
 from flame.prepare.settings import BackgroundSettings, PixelSettings, PrepareSettings, RgbKind
 from flame.prepare.tile import INPUTS, OF_BACKGROUND, SPECTRA, PreparedTile
+from flame.records import SettingsError
 
 __all__ = [
     "FIELDS",

@@ -11,7 +11,6 @@ from threadpoolctl import ThreadpoolController
 from flame.kernels import Kernels, load_kernels, takes
 from flame.physics import BandSet, unit_absorption
 from flame.prepare.background import tile_background
-from flame.prepare.checked import SettingsError
 from flame.prepare.colour import colour_quality, normalised_colour
 from flame.prepare.compiled import KernelSteps
 from flame.prepare.fields import LAYERS, TileView
@@ -20,6 +19,7 @@ from flame.prepare.quality import UNUSABLE, Quality, pixel_quality
 from flame.prepare.reference import NumpySteps, Spectra, Steps
 from flame.prepare.settings import PrepareSettings
 from flame.prepare.tile import INPUTS, OF_BACKGROUND, SPECTRA, PreparedTile
+from flame.records import SettingsError
 
 __all__ = ["TilePreparer"]
 

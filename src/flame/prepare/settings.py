@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from flame.kernels import MOST_REACH
-from flame.prepare.checked import SettingsError, check_numbers, names, number
 from flame.prepare.fields import FIELDS, FieldSettings
+from flame.records import SettingsError, check_numbers, names, number
 
 __all__ = ["BackgroundSettings", "PixelSettings", "PrepareSettings", "RgbKind"]
 

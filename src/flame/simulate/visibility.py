@@ -69,7 +69,7 @@ class LabelledPlume:
     """The plumes of one tile and their label.
 
     Attributes:
-        slant_ppm_m: Enhancement along the light's path.
+        slant_ppm_m: Enhancement as a retrieval reports it, see `flame.physics.light_path`.
         sources: The sources behind it.
         label: What an annotator would outline.
     """
@@ -96,7 +96,7 @@ def draw_labelled_plume(
     Args:
         rng: Source of randomness.
         settings: Plume and label settings, pixel size.
-        path_factor: From vertical column to enhancement along the light's path.
+        path_factor: From vertical column to enhancement, see `flame.physics.light_path`.
         noise_ppm_m: What `visible_noise` returned, on the map if there is one.
         valid: Pixels that can be seen, on the map if there is one.
         mapping: From ground to map, if the annotator sees a map. The label is on it, the enhancement is not yet.

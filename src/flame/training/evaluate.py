@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Float32
 
-from flame.detection import DecisionRule, Evaluation, Metrics, plume_mask
+from flame.detection import DecisionRule, Evaluation, Metrics, ScoreJudge, plume_mask
 from flame.models import BatchPreparer, Flame
 from flame.training.batches import TileSequence, TrainingBatch, stack
 
@@ -28,6 +28,7 @@ def evaluate_model(
     rule: DecisionRule | None = None,
     batch: int = 4,
     progress: Callable[[int, int], None] | None = None,
+    judge: ScoreJudge | None = None,
 ) -> Metrics:
     """Metrics over all tiles of a split: probability above 0.5, opened by a 3x3 cross, valid pixels only.
 
@@ -38,6 +39,7 @@ def evaluate_model(
         rule: Decision rule; the paper's unless given.
         batch: Tiles in one forward pass.
         progress: Called with the number of tiles done and of all.
+        judge: Takes every probability map too, to judge it by other rules beside this one.
     """
     evaluation = Evaluation(probabilities=True)
     model.eval()
@@ -49,6 +51,8 @@ def evaluate_model(
         for tile, probability, usable in zip(tiles, found, layers.usable.numpy(), strict=True):
             mask = plume_mask(probability, usable, rule)
             evaluation.add(probability, mask, tile.label, tile.valid, tile.emission_kg_h)
+            if judge is not None:
+                judge.add(np.where(usable, probability, np.float32(0)), tile.label, tile.valid)
         if progress is not None:
             progress(start + len(tiles), len(source))
     return evaluation.metrics()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -23,7 +22,9 @@ from flame.training.curves import write_curves
 from flame.training.distributed import World, join, share_batch_norm, sum_gradients
 from flame.training.evaluate import evaluate_model
 from flame.training.losses import Losses, training_loss
+from flame.training.precision import autocast, shield_from_amx
 from flame.training.recipes import OptimizerSettings, Recipe
+from flame.training.splits import require_plumes
 from flame.training.statistics import training_statistics
 
 __all__ = ["RunError", "StepReport", "Trainer", "learning_rate"]
@@ -87,10 +88,14 @@ class Trainer:
     ) -> None:
         if not validation.bands.matches(training.bands):
             raise BandMismatchError(training.bands, validation.bands, "the validation set")
+        shield_from_amx()
         self.world: World = join()
         cuda = torch.cuda.is_available()
         self.device = torch.device(f"cuda:{self.world.local_rank}" if cuda else "cpu")
         self.recipe = replace(recipe, model=replace(recipe.model, bands=len(training.bands)))
+        if recipe.keep == "best" or recipe.calibrate:
+            held = (validation[index] for index in range(len(validation)))
+            require_plumes(len(validation), (tile.label & tile.valid for tile in held))
         self.training, self.validation = training, validation
         self.folder, self.seed = folder, seed
         self._watch = watch or (lambda _: None)
@@ -173,13 +178,9 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(step, steps, self.recipe.optimizer)
 
-    def _autocast(self) -> AbstractContextManager[object]:
-        """Mixed precision where the device has it: bfloat16 on GPUs, nothing on CPUs."""
-        return torch.autocast("cuda", dtype=torch.bfloat16) if self.device.type == "cuda" else nullcontext()
-
     def _step(self, batch: TrainingBatch, epoch: int) -> Losses:
         self.model.train()
-        with self._autocast():
+        with autocast(self.device):
             output = self.model(batch.inputs)
         losses = training_loss(output, batch, self.recipe.model, self.recipe.loss, epoch)
         self.optimizer.zero_grad(set_to_none=True)

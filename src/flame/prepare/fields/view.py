@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32
 
 from flame.physics import ABSORPTION_UNIT_PPM_M, BandSet
-from flame.prepare.checked import check_numbers, number
+from flame.records import check_numbers, number
 
 __all__ = ["LAYERS", "Field", "FieldSettings", "PixelLayers", "TileView"]
 

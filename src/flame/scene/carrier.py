@@ -1,60 +1,21 @@
-"""Scene, BandSet, GeoGrid: what a reader returns and every later room takes."""
+"""The scene in memory, and lines of it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32
+from jaxtyping import Bool, Float32, UInt16
 
-from flame.errors import FlameError
-from flame.physics import METHANE_WINDOW_NM, RADIANCE_UNIT, BandError, BandMismatchError, BandSet
+from flame.physics import METHANE_WINDOW_NM, RADIANCE_UNIT, BandSet, ColumnBands
+from flame.scene.geo import GeoGrid, SceneError
 
-__all__ = ["Acquisition", "BandError", "BandMismatchError", "BandSet", "GeoGrid", "Scene", "SceneError"]
+__all__ = ["RGB_WAVELENGTHS_NM", "Acquisition", "Scene", "SceneError", "SceneRows"]
 
 RGB_WAVELENGTHS_NM = (640.0, 550.0, 460.0)
 """Where the red, green and blue of `Scene.rgb` are taken."""
-
-
-class SceneError(FlameError):
-    """A scene that contradicts itself or holds nothing to work on."""
-
-
-@dataclass(frozen=True, eq=False)
-class GeoGrid:
-    """Where the pixels of a scene are: a map grid (CRS and affine) or a latitude and longitude for each pixel.
-
-    Attributes:
-        crs: Coordinate reference system as an EPSG code or WKT; set together with `affine`.
-        affine: (a, b, c, d, e, f), x = a col + b row + c and y = d col + e row + f at pixel corners, as in rasterio.
-        latitude_deg: Latitude of each pixel centre; set together with `longitude_deg`.
-        longitude_deg: Longitude of each pixel centre.
-    """
-
-    crs: str | None = None
-    affine: tuple[float, float, float, float, float, float] | None = None
-    latitude_deg: Float[np.ndarray, "_row _col"] | None = None
-    longitude_deg: Float[np.ndarray, "_row _col"] | None = None
-
-    def __post_init__(self) -> None:
-        on_map = self.crs is not None and self.affine is not None
-        by_pixel = self.latitude_deg is not None and self.longitude_deg is not None
-        if (self.crs is None) != (self.affine is None):
-            raise SceneError("a map grid needs both a CRS and an affine transform, got only one of them")
-        if (self.latitude_deg is None) != (self.longitude_deg is None):
-            raise SceneError("pixel positions need both latitude and longitude, got only one of them")
-        if on_map == by_pixel:
-            raise SceneError("a GeoGrid is either CRS and affine, or latitude and longitude arrays")
-        if self.latitude_deg is not None and self.longitude_deg is not None:
-            lat, lon = self.latitude_deg.shape, self.longitude_deg.shape
-            if lat != lon:
-                raise SceneError(f"latitude has shape {lat} and longitude {lon}; expected one shape")
-
-    @property
-    def shape(self) -> tuple[int, int] | None:
-        """Rows and columns if the grid fixes them (latitude and longitude arrays do)."""
-        return None if self.latitude_deg is None else (self.latitude_deg.shape[0], self.latitude_deg.shape[1])
 
 
 @dataclass(frozen=True)
@@ -79,6 +40,23 @@ class Acquisition:
 
 
 @dataclass(frozen=True, eq=False)
+class SceneRows:
+    """Some lines of a scene, full width. Unlike a scene it may hold no valid pixel at all.
+
+    Attributes:
+        radiance: Radiance in `RADIANCE_UNIT`; what stands under an invalid pixel has no meaning.
+        valid: Pixels that may be used.
+        rgb: Radiance near 640, 550 and 460 nm, if the scene has it.
+        flags: `SceneFlag` bits of each pixel, if the scene has them.
+    """
+
+    radiance: Float32[np.ndarray, "band row col"]
+    valid: Bool[np.ndarray, "row col"]
+    rgb: Float32[np.ndarray, "3 row col"] | None = None
+    flags: UInt16[np.ndarray, "row col"] | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Scene:
     """Radiance of one scene or tile with everything needed to read it.
 
@@ -90,6 +68,8 @@ class Scene:
         geo: Where the pixels are, if known.
         acquisition: When and how it was taken.
         unit: Radiance unit; always `RADIANCE_UNIT`, readers convert.
+        flags: Why pixels are doubtful, as `SceneFlag` bits, if known.
+        smile: The bands of each column, where they differ.
     """
 
     # Axes that must agree are marked `_`: the class checks them itself, with better words than a type checker has.
@@ -100,6 +80,8 @@ class Scene:
     geo: GeoGrid | None = None
     acquisition: Acquisition = field(default_factory=Acquisition)
     unit: str = RADIANCE_UNIT
+    flags: UInt16[np.ndarray, "_row _col"] | None = None
+    smile: ColumnBands | None = None
 
     def __post_init__(self) -> None:
         where = self.acquisition.source or "scene"
@@ -128,7 +110,15 @@ class Scene:
             )
         if not self.valid.any():
             raise SceneError(f"{where}: no valid pixel among {self.valid.size}; nothing can be detected in it")
-        if not np.isfinite(self.radiance[:, self.valid]).all():
+        if self.flags is not None and self.flags.shape != size:
+            raise SceneError(f"{where}: flags must have shape {size}, got {self.flags.shape}")
+        if self.smile is not None and self.smile.centres_nm.shape != (len(self.bands), size[1]):
+            raise SceneError(
+                f"{where}: smile must tell of {len(self.bands)} bands in {size[1]} columns, got "
+                f"{self.smile.centres_nm.shape}"
+            )
+        # Band by band: the scene itself is not copied.
+        if not all(bool((np.isfinite(layer) | ~self.valid).all()) for layer in self.radiance):
             raise SceneError(
                 f"{where}: NaN or infinite radiance under pixels marked valid; mark them invalid in the reader"
             )
@@ -137,6 +127,34 @@ class Scene:
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         return int(self.radiance.shape[1]), int(self.radiance.shape[2])
+
+    @property
+    def has_rgb(self) -> bool:
+        """Whether the scene has red, green and blue."""
+        return self.rgb is not None
+
+    def rows(self, first: int, stop: int) -> SceneRows:
+        """The lines from `first` up to and without `stop`; nothing is copied."""
+        down = slice(first, stop)
+        return SceneRows(
+            self.radiance[:, down],
+            self.valid[down],
+            None if self.rgb is None else self.rgb[:, down],
+            None if self.flags is None else self.flags[down],
+        )
+
+    def blocks(self, lines: int) -> Iterator[SceneRows]:
+        """All lines from top to bottom, so many at a time."""
+        for first in range(0, self.shape[0], lines):
+            yield self.rows(first, min(first + lines, self.shape[0]))
+
+    def colour(self) -> Float32[np.ndarray, "3 row col"]:
+        """Red, green and blue for pictures; the first band three times if the scene has none."""
+        return np.repeat(self.radiance[:1], 3, axis=0) if self.rgb is None else self.rgb
+
+    def load(self) -> Scene:
+        """The scene itself: it is in memory already."""
+        return self
 
     def select_bands(self, which: Bool[np.ndarray, " band"]) -> Scene:
         """The same scene with only the marked bands."""
@@ -148,6 +166,8 @@ class Scene:
             self.geo,
             self.acquisition,
             self.unit,
+            self.flags,
+            None if self.smile is None else ColumnBands(self.smile.centres_nm[which], self.smile.fwhm_nm[which]),
         )
 
     def methane(self) -> Scene:
