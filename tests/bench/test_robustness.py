@@ -52,7 +52,20 @@ def test_a_model_blind_to_gain_keeps_its_masks(packaged, tmp_path):
 
 
 def test_command_prints_the_table(packaged, tmp_path):
-    arguments = ["bench", "robustness", "--tiles", "2", "--size", "48", "--seed", "1", "--workers", "2"]
+    arguments = [
+        "bench",
+        "robustness",
+        "--tiles",
+        "2",
+        "--seed",
+        "1",
+        "--size",
+        "48",
+        "--preset",
+        "cluttered",
+        "--workers",
+        "2",
+    ]
     done = CliRunner().invoke(app, [*arguments, "--model", str(packaged), "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
     assert "MAG1C" in done.output

@@ -138,6 +138,8 @@ QUIET = replace(
 )
 """A quarter of `permian`'s noise and plumes; outlines follow, since the label rule goes by the scene's noise."""
 
+_WIDE_RAISE = 8.0
+"""Small tiles hold small plumes; raised this far, about half of `wide`'s tiles of 128 pixels have a label."""
 _WIDE_SHARES = (("cluttered", 0.4), ("permian", 0.35), ("quiet", 0.25))
 
 
@@ -146,7 +148,8 @@ def _mixture(shares: tuple[tuple[str, float], ...], presets: dict[str, TileSetti
     shape = {name: getattr(PERMIAN.plume, name) for name in ("intensity_range", "growth_range", "eddy_share")}
 
     def adapted(settings: TileSettings) -> TileSettings:
-        return replace(settings, label=LabelSettings(), plume=replace(settings.plume, **shape))
+        plume = replace(settings.plume, **shape)
+        return replace(settings, label=LabelSettings(), plume=plume, raise_limit=max(settings.raise_limit, _WIDE_RAISE))
 
     return TileSettings(regimes=tuple(Regime(name, share, adapted(presets[name])) for name, share in shares))
 
