@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO_VENV := .venv-demo
 PIP_QUIET := --quiet --disable-pip-version-check
 
-.PHONY: test demo lint format types imports pytest clean
+.PHONY: test demo docs lint format types imports pytest clean
 
 test: lint types imports pytest
 
@@ -14,7 +14,7 @@ KERNELS := hatch_build.py $(wildcard src/flame/kernels/*.[ch])
 $(VENV)/.installed: pyproject.toml $(KERNELS)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install $(PIP_QUIET) --upgrade pip
-	$(BIN)/python -m pip install $(PIP_QUIET) --editable '.[dev,train,openvino]'
+	$(BIN)/python -m pip install $(PIP_QUIET) --editable '.[dev,train,openvino,baselines,operators,docs]'
 	touch $@
 
 $(DEMO_VENV)/.installed: pyproject.toml $(KERNELS)
@@ -37,11 +37,20 @@ types: $(VENV)/.installed
 imports: $(VENV)/.installed
 	$(BIN)/lint-imports
 
+# A worker that dies is not replaced: the run ends with a failure. One that hangs is ended by pytest-timeout
+# (pyproject.toml), and the whole run by `timeout` where the system has it, all its processes with it.
+PYTEST_OPTIONS := -n 2 --dist loadfile --max-worker-restart=0
+TEST_MINUTES ?= 60
+BOUNDED := $(if $(shell command -v timeout 2>/dev/null),timeout --kill-after=30 $(TEST_MINUTES)m)
+
 pytest: $(VENV)/.installed
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BOUNDED) $(BIN)/python -m pytest $(PYTEST_OPTIONS)
+
+docs: $(VENV)/.installed
+	$(BIN)/mkdocs build --strict
 
 demo: $(DEMO_VENV)/.installed
 	$(DEMO_VENV)/bin/flame demo --out demo-output
 
 clean:
-	rm -rf $(VENV) $(DEMO_VENV) demo-output .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) $(DEMO_VENV) demo-output site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

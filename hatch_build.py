@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import runpy
 import shutil
 import subprocess
 import sys
@@ -17,39 +18,56 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from packaging.tags import sys_tags
 
 FOLDER = Path("src/flame/kernels")
 LIBRARY = "kernels.so"
-FLAGS = ["-O3", "-std=gnu11", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-fopenmp"]
+FLAGS = ["-O3", "-std=gnu11", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-pthread"]
 X86_SETS = {
     "avx2": ["-mavx2", "-mfma"],
     "avx512": ["-mavx512f", "-mavx512dq", "-mfma", "-mprefer-vector-width=512"],
 }
 
 
+class CompilerError(Exception):
+    """A compiler that is not there or that failed, with its own words."""
+
+
 def compile_kernels(folder: Path, library: Path) -> None:
     """Compiles every C file of `folder` for every instruction set into one library.
 
     Raises:
-        OSError: If there is no compiler.
-        subprocess.CalledProcessError: If it fails.
+        CompilerError: If there is no compiler, or it fails.
     """
     compiler = os.environ.get("CC") or next((name for name in ("cc", "gcc", "clang") if shutil.which(name)), "cc")
     sets = {"baseline": ["-DBASELINE"]}
     if platform.machine().lower() in ("x86_64", "amd64"):
         sets |= X86_SETS
+    sources = runpy.run_path(str(folder / "sources.py"))["checksum"](folder)
     with TemporaryDirectory() as scratch:
         objects = []
         for (name, flags), source in product(sets.items(), sorted(folder.glob("*.c"))):
             objects.append(Path(scratch) / f"{source.stem}_{name}.o")
-            command = [compiler, *FLAGS, *flags, f"-DSUFFIX=_{name}", "-c", str(source), "-o", str(objects[-1])]
-            subprocess.run(command, check=True, capture_output=True)
+            given = [*FLAGS, *flags, f"-DSUFFIX=_{name}", f'-DSOURCES="{sources}"']
+            _run([*compiler.split(), *given, "-c", str(source), "-o", str(objects[-1])])
         linked = Path(scratch) / library.name
-        subprocess.run(
-            [compiler, "-shared", "-fopenmp", *map(str, objects), "-o", str(linked)], check=True, capture_output=True
-        )
+        _run([*compiler.split(), "-shared", "-pthread", *map(str, objects), "-o", str(linked)])
         shutil.copyfile(linked, library.with_suffix(".new"))
     library.with_suffix(".new").replace(library)
+
+
+def _run(command: list[str]) -> None:
+    try:
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+    except OSError as failure:
+        raise CompilerError(f"cannot run {command[0]}: {failure.strerror}") from failure
+    if done.returncode:
+        raise CompilerError(f"{' '.join(command)} failed with {done.returncode}:\n{done.stderr or done.stdout}")
+
+
+def _platform_tag() -> str:
+    """The platform this is built on, such as linux_x86_64; manylinux would promise more than was tested."""
+    return next(t.platform for t in sys_tags() if not t.platform.startswith(("manylinux", "musllinux")))
 
 
 class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
@@ -64,9 +82,10 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
         folder = Path(self.root) / FOLDER
         try:
             compile_kernels(folder, folder / LIBRARY)
-        except (OSError, subprocess.CalledProcessError) as failure:
-            print(f"flame: built without native kernels ({failure})", file=sys.stderr)
+        except CompilerError as failure:
+            print(f"flame: built without native kernels: {failure}", file=sys.stderr)
             return
         build_data["artifacts"].append(str(FOLDER / LIBRARY))
         build_data["pure_python"] = False
-        build_data["infer_tag"] = True
+        # The library is called through ctypes: it depends on the platform, not on Python's version or ABI.
+        build_data["tag"] = f"py3-none-{_platform_tag()}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -18,7 +19,7 @@ from fft_reference import fft_spectral
 
 from flame.models import Flame, FlameOutput
 from flame.models.backbones.ufno import MiniUNet, OperatorBlock
-from flame.models.flame import Conditioned
+from flame.models.flame import Coordinates
 from flame.models.heads import leaky_clamp
 
 
@@ -29,9 +30,10 @@ class PlainFlame(nn.Module):
         super().__init__()
         self.flame = copy.deepcopy(flame)
 
-    def lifted(self, inputs: Conditioned) -> Tensor:
+    def lifted(self, at: Coordinates, pixel_fields: Tensor | None) -> Tensor:
         weight, bias = self.flame.folded_lift()
-        channels = inputs.lifted if inputs.extra is None else torch.cat([inputs.lifted, inputs.extra], 1)
+        spectra = at.lifted if at.basis is None else torch.einsum("nij,njrc->nirc", at.basis, at.lifted)
+        channels = spectra if pixel_fields is None else torch.cat([spectra, pixel_fields], 1)
         return F.conv2d(channels, weight[:, :, None, None], bias)
 
     def block(self, block: OperatorBlock, field: Tensor) -> Tensor:
@@ -47,20 +49,20 @@ class PlainFlame(nn.Module):
         half = torch.cat([half, unet.up2(quarter)], 1)
         return unet.out(torch.cat([field, unet.up1(half)], 1))
 
-    def score(self, inputs: Conditioned, z: Tensor) -> Tensor:
+    def score(self, at: Coordinates, z: Tensor) -> Tensor:
         heads = self.flame.heads
         background = F.conv2d(z, heads.w_bg[:, :, None, None], heads.b_bg)
         weight = F.softplus(F.conv2d(z, heads.w_sw[:, :, None, None], heads.b_sw))
-        return ((inputs.scored - background) * weight * inputs.direction[:, :, None, None]).sum(1)
+        return ((at.scored - background) * weight * at.direction[:, :, None, None]).sum(1)
 
-    def forward(self, radiance: Tensor, rgb: Tensor, valid: Tensor) -> FlameOutput:
+    def forward(self, inputs: Mapping[str, Tensor]) -> FlameOutput:
         flame = self.flame
-        inputs = flame.condition(radiance, rgb, valid)
-        z = self.lifted(inputs)
+        at = flame.coordinates(inputs)
+        z = self.lifted(at, inputs.get("pixel_fields"))
         for block in flame.backbone.blocks:
             z = self.block(block, z)
-        score_ppm_m = self.score(inputs, z)
+        score_ppm_m = self.score(at, z)
         score = leaky_clamp(score_ppm_m / flame.settings.tau_ppm_m, flame.settings.tau_max, flame.settings.clamp_leak)
         head = flame.segmentation
-        logit = head.project(head.layers(torch.cat([z, score[:, None], inputs.rgb], 1)))[:, 0]
+        logit = head.project(head.layers(torch.cat([z, score[:, None], inputs["rgb"]], 1)))[:, 0]
         return FlameOutput(logit, score, score_ppm_m)

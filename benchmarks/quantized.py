@@ -17,13 +17,14 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 from flame.detection import Evaluation
 from flame.io import starcop
 from flame.onboard import Detector, ModelPackage, load_model, sha256_of, write_package
-from flame.onboard.prepare import TilePreparer
 from flame.pipeline.export import export_model
+from flame.prepare import TilePreparer
 from flame.tile import LabelledTile
 from side_by_side import print_table, take_turns, write_json
 
@@ -39,7 +40,11 @@ class PreparedTiles(CalibrationDataReader):
     """Graph inputs of training tiles."""
 
     def __init__(self, package: Path, data: Path) -> None:
-        preparer = TilePreparer(load_model(package).manifest)
+        facts = load_model(package).manifest
+        preparer = TilePreparer(
+            *(facts.prepare, facts.inputs, facts.bands, (facts.tile, facts.tile), np.array(facts.absorption)),
+            block_rows=facts.block_rows,
+        )
         self._inputs = iter(
             {name: values.copy() for name, values in inputs.items()}
             for tile in tiles(data, "train", CALIBRATION_TILES)

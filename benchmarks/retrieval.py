@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from flame.models import BatchPreparer
 from flame.models.weights import load_model
 from flame.training.batches import stack
 from flame.training.data import open_split
@@ -29,15 +30,16 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     model, source = load_model(given.run).model.eval(), open_split(given.data, "test", 1)
+    preparer = BatchPreparer(model.settings, source.bands, torch.get_num_threads())
     maps: dict[str, list[np.ndarray]] = {"matched filter": [], "score": []}
     truth = []
     for number in range(min(given.tiles, len(source))):
         tile = source[number]
-        batch = stack([tile])
+        batch = stack([tile], preparer)
         with torch.no_grad():
-            inputs = model.condition(batch.radiance, batch.rgb, batch.valid)
-            filtered = torch.einsum("nbrc,nb->nrc", inputs.scored, inputs.direction)
-            score = model.network(inputs).score_ppm_m
+            at = model.coordinates(batch.inputs)
+            filtered = torch.einsum("nbrc,nb->nrc", at.scored, at.direction)
+            score = model(batch.inputs).score_ppm_m
         maps["matched filter"].append(filtered[0].numpy()[tile.valid])
         maps["score"].append(score[0].numpy()[tile.valid])
         truth.append(tile.enhancement_ppm_m[tile.valid])

@@ -14,7 +14,7 @@ from flame.detection import find_plumes, plume_mask
 from flame.onboard import load_model
 from flame.onboard.backends import NativeBackend
 from flame.onboard.native import NativeNetwork
-from flame.onboard.prepare import TilePreparer
+from flame.prepare import TilePreparer
 from flame.scene import Scene
 from onnx_work import work_by_part
 from side_by_side import print_table
@@ -84,15 +84,19 @@ def profile(model: str, scene: Scene, threads: int, gemm_gflops: float) -> dict[
     package = load_model(model)
     facts = package.manifest
     backend = NativeBackend(package, threads)
-    preparer = TilePreparer(facts, threads, backend.block_rows)
+    preparer = TilePreparer(
+        *(facts.prepare, facts.inputs, facts.bands, scene.shape, np.array(facts.absorption), threads),
+        block_rows=backend.block_rows,
+    )
     cube_gb = 1e-9 * scene.radiance.nbytes
     whitening: list[float] = []
-    whiten = preparer._whiten
+    steps = preparer._steps
+    whiten = steps.whiten
 
-    def timed(whitener: object) -> None:
-        whitening.append(_seconds(lambda: whiten(whitener), 1))
+    def timed(*given: object) -> None:
+        whitening.append(_seconds(lambda: whiten(*given), 1))
 
-    preparer._whiten = timed
+    steps.whiten = timed
     prepared = preparer.prepare(scene.radiance, scene.valid, scene.rgb)
     prepare_s = _seconds(lambda: preparer.prepare(scene.radiance, scene.valid, scene.rgb))
     parts = {"prepare": (prepare_s - (median(whitening) if whitening else 0.0), 0.0, 2 * cube_gb)}

@@ -47,7 +47,7 @@ def make_inputs(folder: Path) -> None:
     """A simulated scene, and the paper's network with weights that leave nothing at zero, stored and exported."""
     import torch
 
-    from flame.models import Flame, SpectralStatistics
+    from flame.models import BatchPreparer, Flame, RawTile, SpectralStatistics
     from flame.models.weights import save_model
     from flame.physics import unit_absorption
     from flame.pipeline.export import export_model
@@ -63,13 +63,14 @@ def make_inputs(folder: Path) -> None:
     torch.manual_seed(0)
     settings = recipe("paper").model
     model = Flame(settings, unit_absorption(BANDS), SpectralStatistics(log.mean(1), np.cov(log)))
-    batch = [torch.from_numpy(np.ascontiguousarray(a[..., :128, :128]))[None] for a in (scene.radiance, scene.rgb)]
+    corner = RawTile(*(np.ascontiguousarray(a[..., :128, :128]) for a in (scene.radiance, scene.valid, scene.rgb)))
+    inputs = BatchPreparer(settings, BANDS).prepare([corner]).inputs
     with torch.no_grad():
         for heads in (model.heads.w_bg, model.heads.w_sw):
             heads.normal_(std=0.05)
         for _ in range(20):  # batch norms have seen data
-            model.train()(*batch, torch.ones(1, 128, 128, dtype=torch.bool))
-        logit = model.eval()(*batch, torch.ones(1, 128, 128, dtype=torch.bool)).logit
+            model.train()(inputs)
+        logit = model.eval()(inputs).logit
         model.segmentation.project.bias.sub_(logit.quantile(0.95))
     save_model(folder / "model.safetensors", settings, model.state_dict(), BANDS, {})
     export_model(folder / "model.safetensors", folder / "paper.onnx", TILE, "paper", scenes=[scene])
@@ -79,19 +80,22 @@ def in_torch(folder: Path, plain: bool) -> Run:
     import torch
 
     from flame.detection import plume_mask
+    from flame.models import BatchPreparer, RawTile
     from flame.models.weights import load_model as load_weights
 
-    model = load_weights(folder / "model.safetensors").model.eval()
+    stored = load_weights(folder / "model.safetensors")
+    model = stored.model.eval()
+    preparer = BatchPreparer(model.settings, stored.bands, torch.get_num_threads())
     if plain:
         from plain_flame import PlainFlame
 
         model = PlainFlame(model).eval()
     scene = load_scene(folder)
-    tensors = [torch.from_numpy(a)[None] for a in (scene.radiance, scene.rgb, scene.valid)]
 
     @torch.inference_mode()
     def run() -> Mask:
-        return plume_mask(torch.sigmoid(model(*tensors).logit)[0].numpy(), scene.valid)
+        batch = preparer.prepare([RawTile.of(scene)])
+        return plume_mask(torch.sigmoid(model(batch.inputs).logit)[0].numpy(), batch.usable[0].numpy())
 
     return run
 
@@ -202,12 +206,12 @@ def report(
 
 
 def network_giga_flop(model: str | Path) -> float:
-    """GFLOP of one tile, whitening included, which is no part of newer graphs."""
+    """GFLOP of one tile, whitening included, which is no part of the graph."""
     from onnx_work import work_by_part
 
     package = load_model(model)
     bands = len(package.manifest.band_centres_nm)
-    whitening = 0.0 if package.manifest.background is None else 2e-9 * bands**2 * TILE**2
+    whitening = 2e-9 * bands**2 * TILE**2 if "whitened" in package.manifest.inputs else 0.0
     return sum(work_by_part(Path(package.source))[0].values()) + whitening
 
 

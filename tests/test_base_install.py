@@ -1,6 +1,8 @@
-"""The base install, in an environment of its own, flies without torch."""
+"""The wheel, and what can be installed from it: the base without torch, and the flight install of docs/install.md."""
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,14 +13,56 @@ REPOSITORY = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
-def base_python(tmp_path_factory):
-    """Python of a fresh environment that holds `flame-methane` without extras."""
-    environment = tmp_path_factory.mktemp("base") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
-    python = environment / "bin" / "python"
-    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", REPOSITORY]
-    subprocess.run(install, check=True)
+def wheel(tmp_path_factory):
+    """The wheel, built once."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, REPOSITORY]
+    subprocess.run(build, check=True)
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+def environment(folder: Path, *installs: str) -> Path:
+    """Python of a fresh environment after some `pip install` commands.
+
+    This environment's pip puts the packages there and leaves them uncompiled: half the time.
+    """
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    python = folder / "bin" / "python"
+    for install in installs:
+        command, *arguments = shlex.split(install)
+        assert (command, arguments[0]) == ("pip", "install")
+        pip = [sys.executable, "-m", "pip", "--python", python, "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, *arguments, "--no-compile"], check=True)
     return python
+
+
+@pytest.fixture(scope="module")
+def base_python(wheel, tmp_path_factory):
+    """Python of a fresh environment that holds `flame-methane` without extras."""
+    return environment(tmp_path_factory.mktemp("base") / "venv", f"pip install {wheel}")
+
+
+@pytest.fixture(scope="module")
+def flight_python(wheel, tmp_path_factory):
+    """Python of a fresh environment made by the commands that docs/install.md gives for a flight computer."""
+    page = (REPOSITORY / "docs" / "install.md").read_text()
+    (block,) = re.findall(r"## On a flight computer.*?```console\n(.*?)```", page, re.DOTALL)
+    commands = [line.removeprefix("$ ").replace("flame-methane", str(wheel)) for line in block.splitlines()]
+    return environment(tmp_path_factory.mktemp("flight") / "venv", *commands)
+
+
+def answer(python, program, folder):
+    done = subprocess.run([python, "-c", program], capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_wheel_fits_every_python_3(wheel):
+    """Its kernels are called through ctypes, so it depends on the platform alone."""
+    python, abi, platform = wheel.stem.split("-")[-3:]
+    assert (python, abi) == ("py3", "none")
+    assert platform != "any", "built without kernels: is there a C compiler?"
 
 
 def test_flight_rooms_import_without_torch(base_python, tmp_path):
@@ -28,8 +72,7 @@ def test_flight_rooms_import_without_torch(base_python, tmp_path):
         "print(json.dumps({'loaded': [m for m in heavy if m in sys.modules],\n"
         "                  'torch_installed': importlib.util.find_spec('torch') is not None}))"
     )
-    answer = subprocess.run([base_python, "-c", program], check=True, capture_output=True, text=True, cwd=tmp_path)
-    assert json.loads(answer.stdout) == {"loaded": [], "torch_installed": False}
+    assert answer(base_python, program, tmp_path) == {"loaded": [], "torch_installed": False}
 
 
 def test_the_command_runs_on_base_alone(base_python, tmp_path):
@@ -37,3 +80,55 @@ def test_the_command_runs_on_base_alone(base_python, tmp_path):
     subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
     assert (tmp_path / "s.csv").read_text().startswith("centre_nm,fwhm_nm,unit_absorption_per_1e5_ppm_m\n2122.")
     assert (tmp_path / "s.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_base_says_what_training_needs(base_python, tmp_path):
+    for command in ("train --data d --out o", "evaluate --model run --data d --out o", "export run --out m.onnx"):
+        done = subprocess.run(
+            [base_python.parent / "flame", *command.split()], capture_output=True, text=True, cwd=tmp_path
+        )
+        assert done.returncode == 1
+        assert done.stderr == f"error: `flame {command.split()[0]}` needs PyTorch: pip install 'flame-methane[train]'\n"
+
+
+def test_a_flight_install_finds_a_plume_and_sends_it(flight_python, tmp_path):
+    program = """
+import importlib.util, json
+import flame
+from flame.onboard.downlink import decode_all, encode_plume
+
+tile = flame.simulate_tile(seed=3, preset="narrow").tile
+detector = flame.Detector(runtime="native")
+scene, found = tile.scene, detector.run(tile.scene)
+stream = detector.stream(width=scene.shape[1])
+blocks = stream.push(scene.radiance, scene.rgb, scene.valid) + stream.close()
+packets, lost = decode_all(b"".join(encode_plume(p, scene=1, number=n) for n, p in enumerate(found.plumes)))
+absent = ["rasterio", "matplotlib", "typer", "rich", "onnxruntime", "h5py", "torch"]
+print(json.dumps({
+    "right_pixels": int((found.mask & tile.label).sum()),
+    "same_by_lines": bool((blocks[0].mask == found.mask[: len(blocks[0].mask)]).all()),
+    "same_by_detect": bool((flame.detect(scene).mask == found.mask).all()),
+    "packets": len(packets) == len(found.plumes) > 0,
+    "filtered": flame.filter("mag1c", scene).shape,
+    "absorbs": bool(flame.unit_absorption(scene.bands).min() < -0.1),
+    "installed": [name for name in absent if importlib.util.find_spec(name)],
+}))
+"""
+    told = answer(flight_python, program, tmp_path)
+    assert told.pop("right_pixels") > 0
+    assert told == {
+        "same_by_lines": True,
+        "same_by_detect": True,
+        "packets": True,
+        "filtered": [128, 128],
+        "absorbs": True,
+        "installed": [],
+    }
+
+
+def test_a_flight_install_says_that_it_has_no_command(flight_python, tmp_path):
+    done = subprocess.run([flight_python.parent / "flame", "demo"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: the flame command needs typer, which this install leaves out: pip install flame-methane\n"
+    )

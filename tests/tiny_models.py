@@ -5,7 +5,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from scipy import ndimage
 
-from flame.onboard import BackgroundFacts, Manifest, ModelPackage, sha256_of
+from flame.onboard import Manifest, ModelPackage, sha256_of
+from flame.prepare import BackgroundSettings, PrepareSettings
 from flame.scene import BandSet, Scene
 
 CENTRES_NM = (2200.0, 2250.0, 2300.0, 2350.0)
@@ -112,7 +113,7 @@ def whitening_model(tile=32, bands=BANDS, spectrum=SPECTRUM):
         content,
         tile=tile,
         inputs=inputs,
-        background=BackgroundFacts(samples=4096, passes=3),
+        prepare=PrepareSettings(background=BackgroundSettings(samples=4096, passes=3)),
         band_centres_nm=tuple(bands.centres_nm.tolist()),
         band_fwhm_nm=tuple(bands.fwhm_nm.tolist()),
         absorption=tuple(spectrum.tolist()),

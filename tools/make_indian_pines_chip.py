@@ -13,11 +13,9 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
 from tensorly.datasets import load_indian_pines
 
-from flame.physics import sensor
-from flame.scene import RGB_WAVELENGTHS_NM
+from make_real_chip import chip_arrays
 
 FIRST_MISPLACED = 103
 MISPRINTS_NM = {2260.22: 2212.22, 2270.15: 2222.15}
@@ -37,17 +35,8 @@ def read_cube() -> tuple[np.ndarray, np.ndarray]:
 
 
 def make_chip(name: str) -> dict[str, np.ndarray]:
-    """The arrays of a chip: the sensor's methane bands, and the cube's own nearest to red, green and blue."""
-    centre_nm, radiance = read_cube()
-    bands = sensor(name).bands.methane()
-    infrared = centre_nm > 2000.0
-    fine = PchipInterpolator(centre_nm[infrared], radiance[infrared], axis=0, extrapolate=False)(bands.centres_nm)
-    colours = [int(np.abs(centre_nm - nm).argmin()) for nm in RGB_WAVELENGTHS_NM]
-    return {
-        "radiance": np.concatenate([radiance[colours], fine]).astype(np.float32),
-        "wavelength_nm": np.concatenate([centre_nm[colours], bands.centres_nm]),
-        "fwhm_nm": np.concatenate([np.full(len(colours), 10.0), bands.fwhm_nm]),
-    }
+    """The arrays of a chip in a sensor's bands."""
+    return chip_arrays(*read_cube(), name)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The one base class of every error that a user can mend."""
+"""The one base class of every error that a user can do something about."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class LabelledTile:
         name: Identifier, unique within a data set; also the folder name on disk.
         scene: Radiance, bands, validity, RGB.
         label: True where an annotator would mark plume.
-        enhancement_ppm_m: True methane enhancement along the light's path; simulated tiles only.
+        enhancement_ppm_m: True methane enhancement, as a retrieval reports it; simulated tiles only.
         mag1c_ppm_m: A MAG1C product delivered with the tile, if there is one.
         emission_kg_h: Total emission rate of the plume if known (STARCOP's `qplume`), 0 for no plume.
         sources: The simulated sources; empty for real tiles.

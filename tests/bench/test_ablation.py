@@ -22,7 +22,7 @@ def test_every_step_differs_from_its_recipe_in_what_it_says(key):
 
 def test_steps_are_judged_on_validation_tiles_and_kept(tmp_path, monkeypatch):
     root = tmp_path / "sim"
-    simulate_dataset(SimulationPlan(tiles=30, seed=1, size=48, test_share=0.0), root, workers=1)
+    simulate_dataset(SimulationPlan(tiles=30, seed=1, preset="cluttered", size=48, test_share=0.0), root, workers=1)
     first = run_ablation(root, tmp_path / "out", ["plus-no-score"], FAST, workers=1, tell=lambda _: None)
     kept = json.loads((tmp_path / "out" / "plus-no-score.json").read_text())
     assert kept["tiles"] < 30

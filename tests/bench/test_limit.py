@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from dataclasses import asdict
@@ -10,13 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
-from flame.bench.baselines import BASELINES, limit_rows, run_limit
+from flame.bench.baselines import limit_rows, published_starcop_rows, run_limit
 from flame.bench.limit import LimitTable, limit_of, limit_scores, retrieve
 from flame.cli.app import app
-from flame.detection import DecisionRule, PixelCounts, ScoreHistogram, plume_mask
+from flame.detection import RULES, DecisionRule, PixelCounts, ScoreHistogram, judge_scores, plume_mask
 from flame.errors import FlameError
+from flame.filters import FILTERS
 from flame.physics import ABSORPTION_UNIT_PPM_M, sensor, unit_absorption
 from flame.pipeline.datasets import SimulationPlan, simulate_dataset
 from flame.scene import Scene
@@ -26,6 +29,7 @@ from flame.tile import LabelledTile
 
 BANDS = sensor("aviris-ng").bands.methane()
 SHAPE = (48, 48)
+PLAN = SimulationPlan(tiles=16, seed=3, size=64, preset="cluttered")
 
 
 def _tile(seed: int, enhancement_ppm_m: np.ndarray, relative_noise: float = 0.005, dark: float = 1.0) -> SimulatedTile:
@@ -47,7 +51,9 @@ def _tile(seed: int, enhancement_ppm_m: np.ndarray, relative_noise: float = 0.00
     )
 
 
-LABELS = LabelSettings(edge_snr=4.0, core_snr=6.0, faintest_ppm_m=100.0)
+LABELS = LabelSettings(
+    edge_snr=4.0, core_snr=6.0, faintest_ppm_m=100.0, gap_px=2, outline_sigma_px=1.0, margin_px=0.0, margin_share=0.0
+)
 
 
 def _plume(seed: int) -> np.ndarray:
@@ -115,24 +121,64 @@ def test_too_few_plumes_are_refused() -> None:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     out = tmp_path_factory.mktemp("limit") / "new" / "limit.json"
-    return run_limit(SimulationPlan(tiles=16, seed=3, size=64), out=out, workers=1), out
+    return run_limit(PLAN, out=out, workers=1), out
 
 
-def test_report_holds_limit_and_baselines_and_is_written(report: tuple[dict[str, Any], Path]) -> None:
+def test_report_holds_limit_and_every_filter_and_is_written(report: tuple[dict[str, Any], Path]) -> None:
     figures, out = report
     assert json.loads(out.read_text()) == json.loads(json.dumps(figures))
     assert [path.name for path in out.parent.iterdir()] == ["limit.json"]
     limit = figures["limit"]
     total = sum(limit[key] for key in ("tp", "fp", "fn", "tn"))
-    for name in BASELINES:
-        rows = figures[name]
-        assert rows["best"]["f1"] >= rows["canonical"]["f1"] - 1e-9
-        assert limit["f1"] > rows["best"]["f1"]
-        for row in (rows["canonical"], rows["best"]):
+    assert set(figures["filters"]) == set(FILTERS)
+    shown = 1
+    for name, rows in figures["filters"].items():
+        assert list(rows) == [rule for rule in RULES if FILTERS[name].threshold or not rule.startswith("canonical")]
+        for plain, best in (("canonical", "best"), ("canonical_opened", "best_opened")):
+            assert plain not in rows or rows[best]["f1"] >= rows[plain]["f1"] - 1e-9
+        for row in rows.values():
+            assert limit["f1"] > row["f1"]
             assert sum(row[key] for key in ("tp", "fp", "fn", "tn")) == total
             counts = PixelCounts(*(row[key] for key in ("tp", "fp", "fn", "tn")))
             assert counts.f1 == row["f1"]
-    assert limit_rows(figures).row_count == 1 + 3 * len(BASELINES)
+        shown += 1 + len(rows) + (name in published_starcop_rows())
+    table = limit_rows(figures)
+    assert table.row_count == shown
+    console = Console(width=80, file=io.StringIO(), record=True)
+    console.print(table)
+    printed = console.export_text()
+    assert "…" not in printed, "it fits a terminal of 80 columns"
+    assert f"{figures['filters']['mag1c']['best_smoothed']['f1']:.3f}" in printed
+
+
+def test_a_filter_is_judged_as_the_networks_are(report: tuple[dict[str, Any], Path]) -> None:
+    """Its rows are those of the one judgement that networks get, on the very tiles."""
+    tiles = [PLAN.draw(index).tile for index in range(PLAN.tiles)]
+    maps = []
+    for tile in tiles:
+        scene = tile.scene
+        score = FILTERS["mag1c"].score(scene.radiance, scene.bands, scene.valid)
+        maps.append((score, tile.label & scene.valid, scene.valid))
+    for rule, row in judge_scores(maps, FILTERS["mag1c"].threshold).items():
+        assert report[0]["filters"]["mag1c"][rule]["f1"] == pytest.approx(row.f1, abs=2e-3), rule
+
+
+def test_published_rows_are_the_papers_table() -> None:
+    """tab:main: F1, precision, recall and pixel FPR of the classical filters; the multiplicative ones are not in it."""
+    paper = {
+        "cem-additive": (0.178, 0.114, 0.399, 74e-4),
+        "mf-additive": (0.178, 0.115, 0.398, 74e-4),
+        "ace-additive": (0.154, 0.111, 0.254, 49e-4),
+        "mag1c": (0.300, 0.228, 0.437, 35e-4),
+        "mag1c-sas": (0.284, 0.194, 0.528, 52e-4),
+    }
+    for name, figures in paper.items():
+        counts = published_starcop_rows()[name]
+        found = (counts.f1, counts.precision, counts.recall)
+        assert found == pytest.approx(figures[:3], abs=5.1e-4)
+        assert counts.pixel_fpr == pytest.approx(figures[3], abs=0.6e-4)
+    assert published_starcop_rows()["mf"].f1 > published_starcop_rows()["mf-additive"].f1
+    assert set(published_starcop_rows()) < set(FILTERS)
 
 
 def test_command_judges_the_test_split_of_a_simulated_data_set(tmp_path: Path) -> None:
@@ -149,8 +195,8 @@ def test_command_judges_the_test_split_of_a_simulated_data_set(tmp_path: Path) -
 
 def test_an_unknown_experiment_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["bench", "nothing", "--out", str(tmp_path)])
-    assert isinstance(result.exception, FlameError)
-    assert "limit" in str(result.exception)
+    assert result.exit_code == 2
+    assert "No such command 'nothing'" in result.output
 
 
 def test_example_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,13 +9,19 @@ from flame.models import Flame, FlameSettings
 from flame.models.weights import save_model
 from flame.onboard import load_model
 from flame.physics import sensor, unit_absorption
+from flame.prepare import PrepareSettings
 
 
 def test_a_model_file_becomes_a_package(tmp_path):
     torch.manual_seed(0)
     bands = sensor("emit").bands.methane()
     settings = FlameSettings(
-        bands=len(bands), width=4, modes=3, conditioning="tile", score_space="whitened", rgb="tile"
+        bands=len(bands),
+        width=4,
+        modes=3,
+        conditioning="tile",
+        score_space="whitened",
+        prepare=PrepareSettings(rgb="tile"),
     )
     model = Flame(settings, unit_absorption(bands))
     save_model(tmp_path / "model.safetensors", settings, model.state_dict(), bands, {"seed": 0})

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from filters.simulated_tile import simulated_tile
 from flame.cli.app import app
 from flame.errors import FlameError
-from flame.filters import FILTERS, LinearSettings, Mag1cSettings, noise_aware_fields
+from flame.filters import FILTERS, Mag1cSettings, noise_aware_fields
 from flame.io import starcop
 from flame.scene import GeoGrid, Scene
 from flame.tile import LabelledTile
@@ -97,9 +97,9 @@ def test_envi_cube_gives_the_library_s_numbers(envi_cube, tmp_path):
 
 def test_target_rule_is_passed_on(envi_cube, tmp_path):
     out = tmp_path / "score.tif"
-    invoke("cem", envi_cube, "--out", out, "--target", "plain")
+    invoke("cem", envi_cube, "--out", out, "--target", "additive")
     with rasterio.open(out) as source:
-        expected = FILTERS["cem"].score(*TILE.inputs, LinearSettings(target="plain"))
+        expected = FILTERS["cem-additive"].score(*TILE.inputs)
         np.testing.assert_allclose(source.read(1), expected, atol=1e-3 * expected.max())
 
 
@@ -108,8 +108,9 @@ def test_target_rule_is_passed_on(envi_cube, tmp_path):
     [
         (["ctmf"], "no filter 'ctmf'"),
         (["mf", "--columns", "5"], "--columns belongs to mag1c"),
-        (["mag1c", "--target", "plain"], "--target belongs to cem, mf, ace"),
-        (["cem", "--target", "best"], "no target 'best'; known are scaled, plain"),
+        (["mag1c", "--target", "additive"], "--target belongs to cem, mf, ace"),
+        (["cem", "--target", "best"], "no target 'best'; known are multiplicative, additive"),
+        (["mf-additive", "--target", "multiplicative"], "--target belongs to cem, mf, ace, not to mf-additive"),
     ],
 )
 def test_mistakes_are_named_and_nothing_is_written(envi_cube, tmp_path, arguments, message):

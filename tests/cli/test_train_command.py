@@ -1,5 +1,6 @@
 """`flame train` and `flame evaluate` as a user runs them."""
 
+import csv
 import json
 
 import pytest
@@ -22,8 +23,16 @@ def flame(*arguments):
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
-    simulate_dataset(SimulationPlan(tiles=14, size=32, seed=1, test_share=0.3), folder, 1)
+    simulate_dataset(SimulationPlan(tiles=14, size=32, seed=3, preset="cluttered", test_share=0.3), folder, 1)
     return folder
+
+
+def test_the_strict_recipe_holds_no_tile_back(data, tmp_path):
+    trained = flame("train", "--data", data, "--out", tmp_path / "run", "--recipe", "strict-paper", *SMALL)
+    assert trained.exit_code == 0, trained.output
+    tiles = len((data / "train.csv").read_text().splitlines()) - 1
+    assert f"{tiles} training and" in trained.output
+    assert "kept epoch 2," in trained.output
 
 
 def test_a_folder_of_tiles_becomes_a_judged_model(data, tmp_path):
@@ -49,15 +58,32 @@ def test_a_folder_of_tiles_becomes_a_judged_model(data, tmp_path):
     figures = json.loads((out / "metrics.json").read_text())
     assert figures["tiles"] == len(TileCache(data / ".flame" / "test.cache"))
     assert figures["about"]["split"] == "test"
+    assert figures["rules"]["canonical_opened"]["tp"] == figures["counts"]["tp"], "the rule of the figures above"
+    assert figures["rules"]["best_opened"]["f1"] >= (figures["f1"] or 0.0)
 
 
 def test_two_folders_are_trained_on_together_and_a_third_validates(data, tmp_path):
     run = tmp_path / "run"
-    options = ["--data", data, "--data", data, "--validation", data, "--out", run, "--recipe", "tiny", *SMALL]
+    other = tmp_path / "other"
+    simulate_dataset(SimulationPlan(tiles=6, size=32, seed=2, test_share=0.0), other, 1)
+    options = ["--data", data, "--data", data, "--validation", other, "--out", run, "--recipe", "tiny", *SMALL]
     done = flame("train", *options, "--set", "epochs=1")
     assert done.exit_code == 0, done.output
     tiles = len(TileCache(data / ".flame" / "train.cache"))
-    assert f"and {tiles} validation tiles" in done.output
+    assert f"{2 * tiles} training and 6 validation tiles" in done.output
+    shared = flame("train", *options, "--validation", data)
+    assert "training tiles lie on ground that validation uses too" in str(shared.exception)
+
+
+def test_few_tiles_whose_validation_has_no_plume_are_refused(tmp_path):
+    few = tmp_path / "few"
+    simulate_dataset(SimulationPlan(tiles=4, size=32, seed=1, test_share=0.0), few, 1)
+    with (few / "train.csv").open() as listed:
+        assert any(row["has_plume"] == "True" for row in csv.DictReader(listed)), "there are plumes to train on"
+    refused = flame("train", "--data", few, "--out", tmp_path / "run", "--recipe", "tiny", *SMALL)
+    assert refused.exit_code == 1
+    assert "validation tiles has a labelled plume" in str(refused.exception)
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
@@ -66,6 +92,7 @@ def test_two_folders_are_trained_on_together_and_a_third_validates(data, tmp_pat
         (["--recipe", "best"], "no recipe 'best'"),
         (["--set", "epoch=3"], "no setting 'epoch'"),
         (["--set", "model.conditioning=none"], "a whitened score"),
+        (["--set", "model.prepare.pixel_fields=wind"], "no pixel field 'wind'"),
     ],
 )
 def test_mistakes_are_named(data, tmp_path, options, message):

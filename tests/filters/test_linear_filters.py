@@ -26,16 +26,18 @@ def tile():
 
 
 @pytest.mark.parametrize("name", ["cem", "mf", "ace"])
-@pytest.mark.parametrize("rule", ["scaled", "plain"])
+@pytest.mark.parametrize("rule", ["multiplicative", "additive"])
 def test_equals_the_formula(tile, name, rule):
     mean, unit = tile.radiance.mean(axis=(1, 2), dtype=np.float64), unit_absorption(tile.bands)
     target = mean * unit
-    if rule == "plain":
+    if rule == "additive":
         target = unit if name == "cem" else unit - mean
     expected = reference(name, tile.radiance, target)
     got = FILTERS[name].score(*tile.inputs, LinearSettings(target=rule))
     assert got.dtype == np.float32
     np.testing.assert_allclose(got.ravel(), expected, atol=2e-5 * np.abs(expected).max(), rtol=1e-3)
+    by_name = FILTERS[name if rule == "multiplicative" else f"{name}-additive"].score(*tile.inputs)
+    np.testing.assert_array_equal(by_name, got)
 
 
 def test_ace_is_a_squared_cosine(tile):
@@ -53,7 +55,7 @@ def test_a_score_of_one_is_a_hundred_thousand_ppm_m(name):
     assert score[plume].mean() - score[~plume].mean() == pytest.approx(0.01, rel=0.05)
 
 
-def test_scaled_target_does_not_depend_on_the_radiance_unit(tile):
+def test_the_multiplicative_target_does_not_depend_on_the_radiance_unit(tile):
     for name in ("cem", "mf", "ace"):
         before = FILTERS[name].score(*tile.inputs)
         after = FILTERS[name].score(np.float32(0.1) * tile.radiance, tile.bands, tile.valid)

@@ -66,8 +66,8 @@ def test_gain_of_the_sensor_and_of_each_band_cancels_in_the_log_filter(covarianc
 
 @few
 @given(gain=st.floats(1e-3, 1e3))
-@pytest.mark.parametrize("name", FILTERS)
-def test_unit_of_radiance_cancels_in_all_filters(name, gain):
+@pytest.mark.parametrize("name", [name for name in FILTERS if not name.endswith("-additive")])
+def test_unit_of_radiance_cancels_where_the_target_scales_with_it(name, gain):
     scaled = (TILE.radiance * gain).astype(np.float32)
     got = FILTERS[name].score(scaled, TILE.bands, TILE.valid)
     assert_same_but_for_rounding(name, got, FILTERS[name].score(*TILE.inputs))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 AXES = {"bsq": (0, 1, 2), "bil": (1, 0, 2), "bip": (1, 2, 0)}
-ENVI_TYPES = {"f4": 4, "f8": 5, "i2": 2, "u2": 12}
+ENVI_TYPES = {"f4": 4, "f8": 5, "i2": 2, "i4": 3, "u2": 12}
 
 CENTRES_NM = np.array([460.5, 551.0, 641.2, 1650.0, 2300.25, 2305.25, 2310.25, 2315.5])
 
@@ -22,9 +22,15 @@ def write_envi(
     interleave: str = "bil",
     byte_order: int = 0,
     offset: int = 0,
+    state_unit: bool = True,
     **fields: str,
 ) -> Path:
-    """Writes `path` and `path.hdr`; fields with spaces are given with underscores."""
+    """Writes `path` and `path.hdr`; fields with spaces are given with underscores.
+
+    The header states FLAME's own unit unless a field tells of another one or `state_unit` is false.
+    """
+    if state_unit and not any("unit" in key and key != "wavelength_units" for key in fields):
+        fields["data_units"] = "uW/cm2/nm/sr"
     stored = cube.astype(cube.dtype.newbyteorder("<>"[byte_order]))
     path.write_bytes(b"\0" * offset + np.ascontiguousarray(stored.transpose(AXES[interleave])).tobytes())
     bands, lines, samples = cube.shape

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from envi_samples import AXES, CENTRES_NM, cube_of, list_of, write_envi
 
-from flame.io import ReaderError, read_envi, read_scene
+from flame.io import OpenOptions, ReaderError, read_envi, read_scene
 from flame.io.envi import shape_of_envi
 from flame.io.radiance_unit import find_radiance_unit
 from flame.physics import RADIANCE_UNIT
@@ -126,9 +126,33 @@ def test_radiance_is_converted(tmp_path: Path) -> None:
     np.testing.assert_allclose(read_envi(path, unit="W m-2 nm-1 sr-1").radiance, cube[4:] * 100, rtol=1e-6)
 
 
-def test_an_unstated_unit_is_noted(tmp_path: Path) -> None:
-    scene = read_envi(write_envi(tmp_path / "a", cube_of(), wavelength=list_of(CENTRES_NM)))
-    assert "not stated" in scene.acquisition.extra["radiance_unit"]
+def test_an_unstated_unit_is_never_guessed(tmp_path: Path) -> None:
+    path = write_envi(tmp_path / "a", cube_of(), state_unit=False, wavelength=list_of(CENTRES_NM))
+    with pytest.raises(ReaderError, match="does not say its radiance unit; pass --unit"):
+        read_scene(path)
+    told = read_scene(path, OpenOptions(scale=0.5))
+    np.testing.assert_allclose(told.radiance, cube_of()[4:] * 0.5, rtol=1e-6)
+    assert "scale 0.5, as told" in told.acquisition.extra["radiance_unit"]
+
+
+def test_the_products_of_aviris_ng_have_a_known_unit(tmp_path: Path) -> None:
+    name = "ang20191018t144405_rdn_v2x1_img"
+    path = write_envi(tmp_path / name, cube_of(), state_unit=False, wavelength=list_of(CENTRES_NM))
+    assert "as the product is specified" in read_scene(path).acquisition.extra["radiance_unit"]
+
+
+def test_gains_and_offsets_of_the_header_are_applied(tmp_path: Path) -> None:
+    counts = (cube_of() * 100).astype(np.int16)
+    gain, offset = np.linspace(0.01, 0.08, 8), np.linspace(-0.1, 0.1, 8)
+    path = write_envi(
+        tmp_path / "line",
+        counts,
+        wavelength=list_of(CENTRES_NM),
+        data_gain_values=list_of(gain),
+        data_offset_values=list_of(offset),
+    )
+    expected = counts * gain[:, None, None] + offset[:, None, None]
+    np.testing.assert_allclose(read_envi(path).radiance, expected[4:], rtol=1e-5)
 
 
 def test_sensor_and_time(tmp_path: Path) -> None:
@@ -146,7 +170,7 @@ def test_sensor_and_time(tmp_path: Path) -> None:
 def test_a_truncated_cube_is_refused(tmp_path: Path) -> None:
     path = write_envi(tmp_path / "line", cube_of(), wavelength=list_of(CENTRES_NM))
     os.truncate(path, path.stat().st_size - 1)
-    with pytest.raises(ReaderError, match="truncated: 639 bytes, its header tells of 640"):
+    with pytest.raises(ReaderError, match="truncated: 639 bytes, its header says 640"):
         read_envi(path)
 
 
@@ -171,7 +195,7 @@ def test_headers_that_cannot_be_right(tmp_path: Path, fields: dict[str, str], pr
 
 def test_counts_need_a_unit(tmp_path: Path) -> None:
     counts = (cube_of() * 100).astype(np.int16)
-    path = write_envi(tmp_path / "line", counts, wavelength=list_of(CENTRES_NM))
+    path = write_envi(tmp_path / "line", counts, state_unit=False, wavelength=list_of(CENTRES_NM))
     with pytest.raises(ReaderError, match="int16 values of no stated radiance unit"):
         read_scene(path)
     np.testing.assert_array_equal(read_envi(path, unit=RADIANCE_UNIT).radiance, counts[4:].astype(np.float32))

@@ -40,7 +40,7 @@ def test_what_no_reader_knows(tmp_path: Path, name: str) -> None:
 
 def test_a_header_of_something_else(tmp_path: Path) -> None:
     (tmp_path / "a.hdr").write_text("BYTEORDER I\n")
-    with pytest.raises(ReaderError, match="of no format"):
+    with pytest.raises(ReaderError, match="not in a format"):
         read_scene(tmp_path / "a.hdr")
 
 

@@ -176,3 +176,9 @@ def test_score_of_the_whitening_model_is_in_ppm_m():
     spread = 0.003 * 1e5 / np.linalg.norm(SPECTRUM)
     background = found.score_ppm_m[~truth].mean()
     assert found.score_ppm_m[truth].mean() - background == pytest.approx(20_000, abs=5 * spread)
+
+
+@pytest.mark.parametrize("threads", [0, -1, 100_000])
+def test_numbers_of_threads_that_make_no_sense_are_refused(threads):
+    with pytest.raises(ModelError, match="threads must be 1 to 256, got"):
+        Detector(filter_model(), threads=threads)

@@ -1,6 +1,7 @@
 """Packets survive the round trip, fit a few hundred bytes, and no damaged one is ever taken for whole."""
 
 import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -145,3 +146,78 @@ def test_data_reduction_counts_blocks_with_plumes():
     assert saved.block_bytes == (512 * 512 + 488 * 88) * 850
     assert saved.packets_only == pytest.approx(1_700_000)
     assert saved.with_blocks == pytest.approx(600_000 / (512 * 512 + 488 * 88), rel=1e-3)
+
+
+def _forged(**changes):
+    """A packet with a right checksum and other numbers."""
+    from dataclasses import replace
+
+    mask = np.zeros((20, 20), dtype=bool)
+    mask[5:9, 5:15] = True
+    (plume,) = find_plumes(mask, mask.astype(float), mask * 100.0)
+    return encode_plume(replace(plume, **changes), 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"peak_ppm_m": float("nan")}, "not finite"),
+        ({"integrated_ppm_m_px": float("inf")}, "not finite"),
+        ({"peak_ppm_m": 1e39}, "does not fit"),
+        ({"area_px": 41}, "area"),
+        ({"area_px": 0}, "area"),
+        ({"mean_ppm_m": 200.0}, "mean above"),
+        ({"integrated_ppm_m_px": 1.0}, "sum"),
+        ({"centroid_row": 19.0}, "centroid"),
+        ({"peak_row": 9}, "peak"),
+        ({"confidence": float("nan")}, "does not fit"),
+    ],
+)
+def test_what_no_plume_can_have_is_neither_sent_nor_taken(changes, words, monkeypatch):
+    with pytest.raises(PacketError, match=words):
+        _forged(**changes)
+    if "does not fit" in words:
+        return
+    with monkeypatch.context() as patch:  # a forger does not check what it sends
+        patch.setattr("flame.onboard.downlink.decode_packet", lambda _: None)
+        packet = _forged(**changes)
+    with pytest.raises(PacketError, match=words):
+        decode_packet(packet)
+    assert decode_all(packet + _forged())[1] == len(packet)
+
+
+def test_an_outline_beyond_its_box_is_refused():
+    packet = bytearray(_forged())
+    packet[58] = 200
+    packet[-4:] = struct.pack(">I", zlib.crc32(packet[:-4]))
+    with pytest.raises(PacketError, match="outline beyond"):
+        decode_packet(bytes(packet))
+
+
+def test_decoding_looks_at_each_byte_a_bounded_number_of_times(monkeypatch):
+    """The work of `decode_all` grows as the bytes do: counted in bytes given to the checksum, not in time."""
+    import flame.onboard.downlink as module
+
+    class Counting:
+        seen = 0
+
+        @classmethod
+        def crc32(cls, content):
+            cls.seen += len(content)
+            return zlib.crc32(content)
+
+    class Watched(bytes):
+        copied = 0
+
+        def __getitem__(self, key):
+            part = super().__getitem__(key)
+            if isinstance(key, slice):
+                Watched.copied += len(part)
+            return part
+
+    packet = _forged()
+    monkeypatch.setattr(module, "zlib", Counting)
+    found, lost = decode_all(Watched(packet * 2000))
+    assert (len(found), lost) == (2000, 0)
+    assert Counting.seen <= 2000 * len(packet)
+    assert Watched.copied <= 2000 * len(packet)

@@ -1,10 +1,8 @@
 """The native runtime: kernels and whole networks against torch, on every instruction set this processor has."""
 
-import ctypes
-import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,60 +10,28 @@ import safetensors.numpy
 import torch
 import torch.nn.functional as F
 
-from flame.kernels import Image, block_sizes, library, load_kernels, pack
-from flame.models import BackgroundSettings, Flame, FlameSettings, SpectralStatistics
+from flame.kernels import Image, block_sizes, limits, load_kernels, pack
+from flame.models import BatchPreparer, Flame, FlameSettings, RawTile, SpectralStatistics
 from flame.models.export import to_onnx
 from flame.models.native_weights import native_weights
-from flame.models.noise_inputs import NOISE_INPUTS
 from flame.models.spectral import SpectralConv2d
 from flame.models.weights import StoredModel
 from flame.onboard import Detector, ModelError, ModelPackage, load_model, open_backend, sha256_of
 from flame.onboard.native.operator import GELU, LEAKY, LINEAR, Crew, _Fourier, mixing_of, pack_up
 from flame.physics import sensor, unit_absorption
 from flame.pipeline.export import MAX_DIFFERENCE, _package
+from flame.prepare import FIELDS, BackgroundSettings, PrepareSettings
 from flame.simulate import preset, simulate_tile, tile_generator
+from kernel_sets import compile_sources, kernels, wide_kernels  # noqa: F401
 from tiny_models import filter_model
 
-REPOSITORY = Path(__file__).parents[2]
 BANDS = sensor("aviris-ng").bands.methane()
 
 pytestmark = pytest.mark.skipif(load_kernels() is None, reason="built without a C compiler")
 
 
-def _sets():
-    best = load_kernels()
-    every = library._SETS
-    return every[: every.index(best.instructions) + 1] if best is not None else ("baseline",)
-
-
-WIDE = "16 lanes"
-"""The width of AVX-512, compiled for processors without it."""
-
-
-def _compile(folder, *flags):
-    targets = []
-    for source in sorted(Path(library.__file__).parent.glob("*.c")):
-        targets.append(folder / f"{source.stem}.o")
-        common = ["cc", "-O1", "-std=gnu11", "-fPIC", "-fopenmp", "-DSUFFIX=_baseline", "-c", source, "-o", targets[-1]]
-        subprocess.run([*common, *flags], check=True)
-    return targets
-
-
-@pytest.fixture(scope="module")
-def wide_kernels(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wide")
-    compiled = _compile(folder, "-DLANES=16", "-Wno-psabi")
-    subprocess.run(["cc", "-shared", "-fopenmp", *compiled, "-o", folder / "wide.so"], check=True)
-    return library.Kernels(ctypes.CDLL(str(folder / "wide.so")), "baseline")
-
-
-@pytest.fixture(params=[*_sets(), WIDE])
-def kernels(request):
-    return request.getfixturevalue("wide_kernels") if request.param == WIDE else load_kernels(request.param)
-
-
 @pytest.fixture(params=[1, 2])
-def crew(kernels, request):
+def crew(kernels, request):  # noqa: F811
     return Crew(kernels, request.param)
 
 
@@ -78,7 +44,7 @@ def _image(field):
 def _close(image, expected):
     np.testing.assert_allclose(image.pixels, expected.numpy(), rtol=1e-5, atol=1e-5)
     border = image._memory.copy()
-    border[1:-1, :, library.SIDE : library.SIDE + image.cols] = 0.0
+    border[1:-1, :, limits.SIDE : limits.SIDE + image.cols] = 0.0
     assert not border.any(), "the border of zeros was written to"
 
 
@@ -115,7 +81,7 @@ def test_convolution_of_two_images(crew, size, kind):
     np.testing.assert_allclose(sums, expected.sum(2).T.numpy(), rtol=1e-4, atol=1e-3)
 
 
-def test_gelu_is_x_times_a_share_that_is_right_to_float32(kernels):
+def test_gelu_is_x_times_a_share_that_is_right_to_float32(kernels):  # noqa: F811
     field = torch.linspace(-30, 30, 4 * 8 * 64).reshape(4, 8, 64)
     out = Image(4, 8, 64)
     Crew(kernels, 1).convolve([(_image(field.numpy()), 1)], pack(np.eye(4)), np.zeros(4, np.float32), GELU, out)
@@ -161,7 +127,7 @@ def test_spectral_layer(crew, modes, size):
 VARIANTS = {
     "paper": FlameSettings(),
     "narrow": FlameSettings(width=9, modes=5),
-    "no score": FlameSettings(score="none", rgb="none"),
+    "no score": FlameSettings(score="none", prepare=PrepareSettings(rgb="none")),
     "fixed background": FlameSettings(score="weights"),
     "coarse": FlameSettings(backbone="coarse-ufno"),
     "plus": FlameSettings(
@@ -169,16 +135,16 @@ VARIANTS = {
         conditioning="tile",
         score_space="whitened",
         lift_space="training",
-        noise_inputs=tuple(NOISE_INPUTS),
-        rgb="tile",
-        background=BackgroundSettings(samples=400, passes=2),
+        prepare=PrepareSettings(
+            background=BackgroundSettings(samples=400, passes=2), pixel_fields=tuple(FIELDS), rgb="tile"
+        ),
     ),
 }
 
 
 @pytest.fixture(scope="module")
 def scene():
-    return simulate_tile(tile_generator(7, 0), preset("wide", size=96), "check").tile.scene
+    return simulate_tile(tile_generator(7, 0), preset("cluttered", size=160), "check").tile.scene
 
 
 def _model(settings, scene):
@@ -186,15 +152,15 @@ def _model(settings, scene):
     log = np.log(np.maximum(scene.radiance, 1e-3)).reshape(72, -1).astype(float)
     torch.manual_seed(1)
     model = Flame(settings, unit_absorption(BANDS), SpectralStatistics(log.mean(1), np.cov(log)))
-    tensors = [torch.from_numpy(np.ascontiguousarray(a))[None] for a in (scene.radiance, scene.rgb, scene.valid)]
+    inputs = BatchPreparer(settings, BANDS).prepare([RawTile.of(scene)]).inputs
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name.endswith(("w_bg", "w_sw")):
                 parameter.normal_(std=0.05)
         for _ in range(5):
-            model.train()(*tensors)
+            model.train()(inputs)
         model.segmentation.project.weight.mul_(5.0)
-        model.segmentation.project.bias.sub_(model.eval()(*tensors).logit.quantile(0.6))
+        model.segmentation.project.bias.sub_(model.eval()(inputs).logit.quantile(0.6))
     return model.eval()
 
 
@@ -210,9 +176,10 @@ def exported(scene):
     return make
 
 
-@pytest.mark.parametrize(("variant", "tile"), [*((name, 64) for name in VARIANTS), ("plus", 96)])
-def test_networks_equal_the_exported_graph(variant, tile, exported, scene, kernels, monkeypatch):
+@pytest.mark.parametrize(("variant", "tile"), [*((name, 64) for name in VARIANTS), ("plus", 96), ("plus", 160)])
+def test_networks_equal_the_exported_graph(variant, tile, exported, scene, kernels, monkeypatch):  # noqa: F811
     monkeypatch.setattr("flame.onboard.backends.load_kernels", lambda: kernels)
+    monkeypatch.setattr("flame.prepare.preparer.load_kernels", lambda: kernels)
     package = exported(variant, tile)
     assert package.weights is not None
     holes = np.random.default_rng(2).random((tile, tile)) < 0.1
@@ -232,6 +199,7 @@ def test_networks_equal_the_exported_graph(variant, tile, exported, scene, kerne
     [
         FlameSettings(score="fixed"),
         FlameSettings(score_space="projected"),
+        FlameSettings(score_space="whitened"),
         FlameSettings(conditioning="tile"),
         FlameSettings(width=6, modes=3),
         FlameSettings(modes=13),
@@ -257,21 +225,21 @@ def test_damaged_native_weights_are_refused():
     assert model.weights is not None
     with pytest.raises(ModelError, match=r"native weights of .*SHA-256"):
         replace(model, weights=model.weights[:-4] + b"\0\0\0\0")
-    with pytest.raises(ModelError, match="must come with their checksum"):
+    with pytest.raises(ModelError, match="both present or both absent"):
         ModelPackage(model.manifest, model.onnx, "test")
 
 
 def test_the_fastest_runtime_that_there_is_is_taken(monkeypatch):
     model = load_model()
     assert open_backend(model).name.startswith("native")
-    monkeypatch.setattr("flame.onboard.backends.load_kernels", lambda: None)
+    monkeypatch.setenv("FLAME_KERNELS", "none")
     assert not open_backend(model).name.startswith("native")
-    with pytest.raises(ModelError, match="built without native kernels"):
+    with pytest.raises(ModelError, match="no native runtime: FLAME_KERNELS is 'none'"):
         open_backend(model, "native")
 
 
 def test_kernels_compile_without_warnings(tmp_path):
-    _compile(tmp_path, "-Wall", "-Wextra", "-Werror", "-DBASELINE")
+    compile_sources(tmp_path, "-Wall", "-Wextra", "-Werror")
 
 
 def test_what_is_no_safetensors_file_is_refused(exported):
@@ -279,15 +247,6 @@ def test_what_is_no_safetensors_file_is_refused(exported):
     facts = replace(package.manifest.network, sha256=sha256_of(b"nothing"))
     broken = replace(package, weights=b"nothing", manifest=replace(package.manifest, network=facts))
     with pytest.raises(ModelError, match="cannot take its weights"):
-        open_backend(broken, "native")
-
-
-@pytest.mark.parametrize("window", [0, 99])
-def test_a_window_larger_than_the_border_never_reaches_the_kernels(window, exported):
-    package = exported("plus", 64)
-    facts = replace(package.manifest.network, clutter_window=window)
-    broken = replace(package, manifest=replace(package.manifest, network=facts))
-    with pytest.raises(ModelError, match="window of the clutter"):
         open_backend(broken, "native")
 
 
@@ -310,6 +269,8 @@ def _shortened(name):
         (_shortened("backbone.operator.blocks.0.spectral.weight"), "spectral.weight is float32"),
         (lambda arrays: arrays.update(stray=np.zeros(3, np.float32)), "stray is not known"),
         (lambda arrays: arrays.update({"lift.bias": arrays["lift.bias"].astype(np.float64)}), "float64"),
+        (lambda arrays: arrays.update({"lift.bias": arrays["lift.bias"] * np.nan}), "lift.bias holds NaN"),
+        (lambda arrays: arrays["heads.w_bg"].__setitem__((3, 4), np.inf), "heads.w_bg holds NaN or infinity"),
     ],
 )
 def test_weights_of_another_shape_never_reach_the_kernels(damage, message, exported):
@@ -321,3 +282,16 @@ def test_weights_of_another_shape_never_reach_the_kernels(damage, message, expor
     broken = replace(package, weights=content, manifest=replace(package.manifest, network=facts))
     with pytest.raises(ModelError, match=f"cannot take its weights: .*{message}"):
         open_backend(broken, "native")
+
+
+@pytest.mark.parametrize("runtime", ["native", "onnxruntime"])
+def test_one_detector_serves_several_threads(runtime, exported, scene):
+    """Each thread gets the answer for its own scene, also while others use the same buffers."""
+    detector = Detector(exported("plus", 64), runtime, 2)
+    turned = [np.ascontiguousarray(np.rot90(a, 2, (-2, -1))) for a in (scene.radiance, scene.valid, scene.rgb)]
+    other = type(scene)(turned[0], BANDS, turned[1], turned[2])
+    expected = [detector.run(one).probability for one in (scene, other)]
+    assert not np.array_equal(*expected)
+    with ThreadPoolExecutor(4) as threads:
+        for found in threads.map(lambda n: (n % 2, detector.run((scene, other)[n % 2]).probability), range(12)):
+            np.testing.assert_array_equal(found[1], expected[found[0]])

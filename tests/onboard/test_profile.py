@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from flame.cli.app import app
 from flame.onboard import Detector, write_package
 from flame.onboard.profile import ProfileSettings, profile
-from flame.onboard.sensors import HardwareSensor, find_sensors, total_power_names
+from flame.onboard.telemetry import HardwareSensor, find_sensors, total_power_names
 from flame.physics import sensor, unit_absorption
 from flame.products.profile_figure import plot_profile
 from tiny_models import plume_scene, whitening_model

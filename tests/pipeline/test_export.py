@@ -5,22 +5,23 @@ import onnx
 import pytest
 import torch
 
-from flame.models import BackgroundSettings, Flame, FlameSettings, SpectralStatistics
+from flame.models import BatchPreparer, Flame, FlameSettings, RawTile, SpectralStatistics
 from flame.models.export import to_onnx
-from flame.models.noise_inputs import NOISE_INPUTS
 from flame.models.weights import load_model, save_model
 from flame.onboard import load_model as load_package
 from flame.physics import sensor, unit_absorption
 from flame.pipeline import export
 from flame.pipeline.export import ExportError, export_model, sensor_of
+from flame.prepare import FIELDS, BackgroundSettings, PrepareSettings
 from flame.simulate import preset, simulate_tile, tile_generator
 
 BANDS = sensor("aviris-ng").bands.methane()
-EVERY_NOISE_INPUT = tuple(NOISE_INPUTS)
 VARIANTS = {
     "paper": FlameSettings(width=4, modes=3),
     "projected": FlameSettings(width=4, modes=3, score_space="projected", score="weights"),
-    "tile, log score": FlameSettings(width=4, modes=3, conditioning="tile", noise_inputs=("brightness",)),
+    "tile, log score": FlameSettings(
+        width=4, modes=3, conditioning="tile", prepare=PrepareSettings(pixel_fields=("brightness",))
+    ),
     "features of the training set": FlameSettings(
         width=4,
         modes=3,
@@ -28,17 +29,24 @@ VARIANTS = {
         score_space="whitened",
         score="fixed",
         lift_space="training",
-        noise_inputs=("enhancement", "clutter"),
+        prepare=PrepareSettings(pixel_fields=("enhancement", "clutter")),
     ),
-    "no score": FlameSettings(width=4, modes=3, score="none", rgb="none"),
+    "no score": FlameSettings(width=4, modes=3, score="none", prepare=PrepareSettings(rgb="none")),
+    "score whitened by the training set": FlameSettings(width=4, modes=3, score_space="whitened"),
+    "tile, log score, features of the training set": FlameSettings(
+        width=4, modes=3, conditioning="tile", lift_space="training"
+    ),
+    "tile, no score": FlameSettings(
+        width=4, modes=3, conditioning="tile", score="none", prepare=PrepareSettings(pixel_fields=("noise",))
+    ),
     "plus": FlameSettings(
         width=4,
         modes=3,
         conditioning="tile",
         score_space="whitened",
-        noise_inputs=EVERY_NOISE_INPUT,
-        rgb="tile",
-        background=BackgroundSettings(samples=400, passes=3),
+        prepare=PrepareSettings(
+            background=BackgroundSettings(samples=400, passes=3), pixel_fields=tuple(FIELDS), rgb="tile"
+        ),
     ),
 }
 
@@ -53,7 +61,7 @@ def _one_thread():
 
 @pytest.fixture(scope="module")
 def scene():
-    return simulate_tile(tile_generator(7, 0), preset("wide", size=48), "check").tile.scene
+    return simulate_tile(tile_generator(7, 0), preset("cluttered", size=48), "check").tile.scene
 
 
 def _run(folder, scene, settings):
@@ -68,7 +76,7 @@ def _run(folder, scene, settings):
         model.segmentation.project.weight.mul_(20.0)
         model.train()
         for _ in range(5):
-            model(*(torch.from_numpy(np.ascontiguousarray(a))[None] for a in (scene.radiance, scene.rgb, scene.valid)))
+            model(BatchPreparer(settings, BANDS).prepare([RawTile.of(scene)]).inputs)
     save_model(folder / "model.safetensors", settings, model.state_dict(), BANDS, {"seed": 1})
     return folder
 
@@ -107,7 +115,7 @@ def test_a_model_that_whitens_by_the_tile_gets_its_spectra_whitened_and_stores_n
     stored = load_model(_run(tmp_path, scene, VARIANTS["plus"]))
     content, deployed = to_onnx(stored.model, 48)
     graph = onnx.load_from_string(content).graph
-    assert deployed.inputs == ("whitened", "target", "rgb", "statistics")
+    assert deployed.inputs == ("whitened", "target", "pixel_fields", "rgb")
     whitened = graph.input[0].type.tensor_type.shape
     assert [d.dim_value for d in whitened.dim] == [3, 72, 16, 48]
     large = [node.attribute[0].t.raw_data for node in graph.node if node.op_type == "Constant"]

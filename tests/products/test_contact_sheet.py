@@ -8,7 +8,7 @@ from flame.simulate import preset, simulate_tile, tile_generator
 
 @pytest.fixture(scope="module")
 def tile():
-    return simulate_tile(tile_generator(0, 0), preset("wide", size=32), "a").tile
+    return simulate_tile(tile_generator(0, 0), preset("cluttered", size=32), "a").tile
 
 
 def test_a_sheet_is_a_png_that_grows_with_its_tiles(tile, tmp_path):

@@ -50,7 +50,7 @@ def _some(scene: Scene) -> np.ndarray:
 
 @pytest.fixture
 def settings():
-    chosen = preset("wide", size=96)
+    chosen = preset("cluttered", size=96)
     return replace(chosen, plume=replace(chosen.plume, source_shares=(0.0, 1.0), emission_median_kg_h=2000.0))
 
 

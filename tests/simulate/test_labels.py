@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from flame.simulate.labels import LabelSettings, average, draw_label
+from flame.errors import FlameError
+from flame.simulate.labels import LabelSettings, average, draw_label, labels_at_level
 from flame.simulate.plumes import PlumeSettings, plume_column
 from flame.tile import PlumeSource
 
 SHAPE = (96, 96)
 SEEN = np.ones(SHAPE, np.bool_)
-SETTINGS = LabelSettings(edge_snr=4.0, faintest_ppm_m=100.0, core_snr=6.0)
+SETTINGS = LabelSettings(
+    edge_snr=4.0, faintest_ppm_m=100.0, core_snr=6.0, gap_px=2, outline_sigma_px=1.0, margin_px=0.0, margin_share=0.0
+)
 """Fixed here, so that the laws below do not depend on what the defaults are tuned to."""
 
 
@@ -131,3 +134,33 @@ def test_a_sharper_eye_sees_more(plume: np.ndarray) -> None:
     usual, more = (draw_label(plume, _noise(400.0), SEEN, s) for s in (SETTINGS, keen))
     assert usual.sum() < more.sum()
     assert (usual & ~more).sum() <= 0.02 * usual.sum()
+
+
+@pytest.mark.parametrize("share", [0.25, 4.0])
+def test_outlines_follow_the_noise_of_the_scene(plume: np.ndarray, share: float) -> None:
+    usual = draw_label(plume, _noise(100.0), SEEN)
+    assert usual.any()
+    np.testing.assert_array_equal(draw_label(share * plume, _noise(share * 100.0), SEEN), usual)
+
+
+def test_a_margin_takes_in_what_lies_around_the_visible_plume(plume: np.ndarray) -> None:
+    tight = draw_label(plume, _noise(200.0), SEEN, replace(SETTINGS, margin_px=0.0, margin_share=0.0))
+    fixed = draw_label(plume, _noise(200.0), SEEN, replace(SETTINGS, margin_px=2.0, margin_share=0.0))
+    assert not (tight & ~fixed).any()
+    distance = ndimage.distance_transform_edt(~tight)
+    assert (distance[fixed] <= 2.0).mean() > 0.99
+    assert fixed.sum() > tight.sum()
+    shares = [draw_label(plume, _noise(200.0), SEEN, replace(SETTINGS, margin_share=s)).sum() for s in (0.0, 0.1, 0.3)]
+    assert shares == sorted(shares)
+    assert shares[0] < shares[2]
+
+
+def test_labels_at_a_level_depend_on_the_truth_alone(plume: np.ndarray) -> None:
+    low, high = (labels_at_level(plume, level) for level in (250.0, 1000.0))
+    assert not (high & ~low).any()
+    np.testing.assert_array_equal(labels_at_level(plume, 500.0, sigma_px=0.0), plume > 500.0)
+    half = SEEN.copy()
+    half[:, 48:] = False
+    np.testing.assert_array_equal(labels_at_level(plume, 250.0, half), low & half)
+    with pytest.raises(FlameError, match="above 0"):
+        labels_at_level(plume, 0.0)

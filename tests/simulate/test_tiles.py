@@ -13,7 +13,7 @@ from flame.simulate.visibility import draw_labelled_plume, matched_filter, visib
 SIZE = 48
 
 
-def settings(name="wide", plume=None, **instrument):
+def settings(name="cluttered", plume=None, **instrument):
     chosen = preset(name, size=SIZE)
     if plume is not None:
         shares = (0.0, 1.0) if plume else (1.0,)
@@ -97,7 +97,7 @@ def test_beyond_the_flight_line_radiance_is_zero_and_invalid():
     assert not scene.rgb[:, ~scene.valid].any()
 
 
-def test_wide_scenes_span_decades_of_radiance():
+def test_cluttered_scenes_span_decades_of_radiance():
     made = [simulate_tile(tile_generator(9, index), settings(plume=False), "a").tile.scene for index in range(12)]
     levels = [np.quantile(scene.radiance[5][scene.valid], [0.001, 0.999]) for scene in made]
     low, high = np.min(levels, axis=0)[0], np.max(levels, axis=0)[1]
@@ -105,12 +105,12 @@ def test_wide_scenes_span_decades_of_radiance():
     assert max(top / max(bottom, 1e-3) for bottom, top in levels) > 30
 
 
-def test_narrow_is_narrower_than_wide():
+def test_narrow_is_narrower_than_cluttered():
     def spread(name):
         made = [simulate_tile(tile_generator(9, i), settings(name, plume=False), "a").tile.scene for i in range(6)]
         return np.std([np.log(np.median(scene.radiance[40][scene.valid])) for scene in made])
 
-    assert spread("narrow") < spread("wide")
+    assert spread("narrow") < spread("cluttered")
 
 
 def test_visible_noise_grows_where_the_ground_is_dark():
@@ -139,7 +139,7 @@ def test_the_annotators_matched_filter_finds_a_known_enhancement():
 
 
 def test_unknown_presets_and_impossible_ranges_are_refused():
-    with pytest.raises(FlameError, match="known are wide, narrow"):
+    with pytest.raises(FlameError, match="known are wide, narrow, permian"):
         preset("huge")
     with pytest.raises(FlameError, match="at least 16"):
         preset("wide", size=8)
@@ -148,7 +148,7 @@ def test_unknown_presets_and_impossible_ranges_are_refused():
 
 
 def test_another_sensor_brings_its_bands_and_pixels():
-    chosen = preset("wide", size=32, sensor_name="emit")
+    chosen = preset("cluttered", size=32, sensor_name="emit")
     tile = simulate_tile(tile_generator(0, 0), chosen, "a").tile
     assert chosen.pixel_m == 60.0
     assert len(tile.scene.bands) == tile.scene.radiance.shape[0] < 72

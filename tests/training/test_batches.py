@@ -1,15 +1,17 @@
 """One transform moves every layer, and a batch follows from seed, epoch and tile number alone."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 import torch
 from toy_run import ToyTiles
 
+from flame.models import BatchPreparer, ModelSettingsError, RawTile
 from flame.training.augment import Placement, draw_placement
-from flame.training.batches import BatchSettings, epoch_batches, prefetched, read_batch
+from flame.training.batches import BatchSettings, epoch_batches, prefetched, read_batch, stack
 from flame.training.cache import CachedTile
+from flame.training.recipes import recipe
 
 
 def numbered(rows=5, cols=5):
@@ -71,10 +73,46 @@ def test_an_epoch_shows_each_tile_once_and_epochs_differ():
 def test_batches_do_not_depend_on_what_was_read_before():
     tiles, settings = ToyTiles(8), BatchSettings(size=4, crop=16)
     plan = epoch_batches(8, 4, 5, 2)
-    ahead = list(prefetched(tiles, plan, settings, 5, 2))
+
+    def fresh():
+        return BatchPreparer(recipe("tiny").model, tiles.bands)
+
+    ahead = list(prefetched(tiles, plan, settings, 5, 2, fresh()))
     assert len(ahead) == 2
-    alone = read_batch(tiles, plan[1], settings, 5, 2)
-    assert torch.equal(alone.radiance, ahead[1].radiance)
+    alone = read_batch(tiles, plan[1], settings, 5, 2, fresh())
+    assert alone.inputs.keys() == set(recipe("tiny").model.inputs)
+    for name, tensor in alone.inputs.items():
+        assert torch.equal(tensor, ahead[1].inputs[name]), name
     assert torch.equal(alone.label, ahead[1].label)
-    assert not torch.equal(alone.radiance, read_batch(tiles, plan[1], settings, 5, 3).radiance)
-    assert list(prefetched(tiles, [], settings, 5, 2)) == []
+    assert not torch.equal(alone.label, read_batch(tiles, plan[1], settings, 5, 3, fresh()).label)
+    assert list(prefetched(tiles, [], settings, 5, 2, fresh())) == []
+
+
+@pytest.mark.parametrize("turns", range(4))
+@pytest.mark.parametrize("flip", [False, True])
+def test_a_turned_tile_is_prepared_as_flight_would(turns, flip):
+    """Turned first and prepared afterwards; the other way round, the columns' noise would be the rows'."""
+    tile = ToyTiles(1, size=20)[0]
+    settings = recipe("tiny").model
+    placed = Placement(2, 3, 16, 16, turns, flip).apply(tile)
+    batch = stack([placed], BatchPreparer(settings, ToyTiles(1).bands))
+    scene = RawTile(*(np.ascontiguousarray(a) for a in (placed.radiance, placed.valid, placed.rgb)))
+    expected = BatchPreparer(settings, ToyTiles(1).bands).prepare([scene])
+    for name, tensor in expected.inputs.items():
+        assert torch.equal(batch.inputs[name], tensor), name
+
+
+@pytest.mark.parametrize("bad", [0.0, -9999.0, 1e6, float("nan")])
+def test_bad_pixels_teach_nothing(bad):
+    """One rule for training and flight: the pixel is not usable, though the data set calls it valid."""
+    tile = ToyTiles(1)[0]
+    tile.radiance[:, 3, 4] = bad
+    batch = stack([tile], BatchPreparer(recipe("tiny").model, ToyTiles(1).bands))
+    assert not batch.usable[0, 3, 4]
+    assert batch.usable.sum() == tile.valid.sum() - 1
+
+
+def test_a_model_that_takes_rgb_refuses_tiles_without():
+    tile = replace(ToyTiles(1)[0], rgb=None)
+    with pytest.raises(ModelSettingsError, match="takes RGB"):
+        stack([tile], BatchPreparer(recipe("tiny").model, ToyTiles(1).bands))

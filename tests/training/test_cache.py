@@ -293,3 +293,38 @@ def test_the_header_has_room_for_every_sensor() -> None:
 def test_no_torch_is_needed() -> None:
     code = "import sys, flame.training.cache, flame.training.splits; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_damage_is_found_when_the_tile_is_read(cache: TileCache) -> None:
+    offsets, _ = CacheFile(cache.path).spec.offsets()
+    spoil(cache.path, offsets["radiance"] + 5 * 72 * SIZE * SIZE * 4 + 100, b"\x12\x34")
+    damaged = TileCache(cache.path)
+    assert damaged[4].name == "sim_0004"
+    with pytest.raises(CacheError, match=r"sim_0005.*does not match its checksum"):
+        damaged[5]
+    with pytest.raises(CacheError, match=r"sim_0005.*does not match its checksum"):
+        damaged.read_into([4, 5], damaged.new_batch(2, crop=(4, 4)))
+
+
+def test_every_byte_of_the_header_is_guarded(cache: TileCache) -> None:
+    content = cache.path.read_bytes()
+    used = 20 + int.from_bytes(content[8:16], "little")
+    for at in range(0, used, 7):
+        cache.path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        with pytest.raises(CacheError):
+            TileCache(cache.path)
+
+
+def test_a_tile_lost_by_damage_to_its_mark_is_missed(cache: TileCache) -> None:
+    offsets, _ = CacheFile(cache.path).spec.offsets()
+    spoil(cache.path, offsets["state"] + 3, bytes([State.FAILED]))
+    with pytest.raises(CacheError, match="tile 3 is marked as missing"):
+        TileCache(cache.path)
+
+
+def test_a_link_laid_in_the_way_of_a_build_is_not_written_through(path: Path) -> None:
+    secret = path.parent / "secret"
+    secret.write_text("mine")
+    path.with_name(path.name + ".partial.new").symlink_to(secret)
+    build_cache(path, source_of(), brightness)
+    assert secret.read_text() == "mine"

@@ -54,7 +54,7 @@ def test_invalid_pixels_have_neither_value_nor_gradient():
     poisoned = torch.where(valid, torch.rand_like(logit), torch.full_like(logit, float("nan")))
     for values in (logit, score):
         values.requires_grad_()
-    batch = TrainingBatch(torch.zeros(2, 3, 6, 7), None, label | ~valid, valid, poisoned * 1750, None)
+    batch = TrainingBatch({}, label | ~valid, valid, poisoned * 1750, None)
     loss = training_loss(FlameOutput(logit, score, score), batch, FlameSettings(), PAPER, 0).total
     loss.backward()
     assert math.isfinite(loss.item())
@@ -76,7 +76,7 @@ def test_teacher_is_normalised_and_clipped_like_the_score():
     logit, valid = logit.float(), torch.ones_like(valid)
     teacher = torch.full_like(logit, 1e6)
     score = torch.full_like(logit, 2.0)
-    batch = TrainingBatch(torch.zeros(2, 3, 6, 7), None, label, valid, teacher, torch.zeros_like(teacher))
+    batch = TrainingBatch({}, label, valid, teacher, torch.zeros_like(teacher))
     output = FlameOutput(logit, score, score)
     assert float(training_loss(output, batch, FlameSettings(), PAPER, 0).auxiliary) == 0.0
     assert float(training_loss(FlameOutput(logit, None, None), batch, FlameSettings(), PAPER, 0).auxiliary) == 0.0
@@ -100,7 +100,7 @@ def test_a_score_of_zero_is_no_refuge_from_the_retrieval_loss():
 def test_the_true_teacher_is_compared_with_the_score_before_its_clip():
     logit, label, valid = (part.float() if part.is_floating_point() else part for part in example())
     score_ppm_m = torch.full_like(logit, -875.0)
-    batch = TrainingBatch(torch.zeros(2, 3, 6, 7), None, label, valid, None, torch.zeros_like(logit))
+    batch = TrainingBatch({}, label, valid, None, torch.zeros_like(logit))
     output = FlameOutput(logit, torch.zeros_like(logit), score_ppm_m)
     found = training_loss(output, batch, FlameSettings(), replace(PAPER, teacher="truth"), 0)
     assert float(found.auxiliary) == pytest.approx(0.25)

@@ -11,6 +11,7 @@ from toy_run import ToyTiles
 
 from flame.detection import Evaluation
 from flame.models import Flame, FlameSettings
+from flame.prepare import PrepareSettings
 from flame.training.evaluate import evaluate_model
 from flame.training.report import markdown_table, write_report
 from flame.training.statistics import training_statistics
@@ -51,9 +52,17 @@ def test_evaluation_does_not_depend_on_the_batch_size():
     assert math.isfinite(alone.auprc)
 
 
-def test_training_statistics_are_those_of_the_valid_pixels():
-    tiles = ToyTiles(3)
-    log = np.log(np.concatenate([tiles[i].radiance.reshape(72, -1) for i in range(3)], 1).astype(np.float64))
-    found = training_statistics(tiles)
+@pytest.mark.parametrize("bad", [None, 0.0, float("nan"), 1e6])
+def test_training_statistics_are_those_of_the_usable_pixels(bad):
+    tiles = [ToyTiles(3)[number] for number in range(3)]
+    log = np.log(np.concatenate([tile.radiance.reshape(72, -1) for tile in tiles], 1).astype(np.float64))
+    if bad is not None:
+        tiles[2].radiance[:, -1, -1] = bad
+        log = log[:, :-1]
+
+    class Made(list):
+        bands = ToyTiles.bands
+
+    found = training_statistics(Made(tiles), PrepareSettings())
     np.testing.assert_allclose(found.mean, log.mean(1), atol=1e-5)
     np.testing.assert_allclose(found.covariance, np.cov(log, bias=True), atol=1e-5)

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flame.io import TileRecord
-from flame.training.splits import SplitError, carve_validation, scene_of, validation_mask
+from flame.io.names import injected_name
+from flame.training.splits import (
+    SplitError,
+    carve_validation,
+    on_other_ground,
+    require_plumes,
+    scene_of,
+    validation_mask,
+)
 
 LINES = [f"ang201910{day:02d}t{hour:02d}0000" for day in range(1, 31) for hour in range(10, 20)]
 
@@ -27,6 +35,11 @@ def tiles_of(lines: list[str], each: int = 3) -> list[str]:
         ("EMIT_L1B_RAD_001_20230204T041009_2303503_016_r0_c64_w64_h64", "20230204T041009"),
         ("event_7_r0_c64_w64_h64_r0_c0_w32_h32", "event_7"),
         ("sim_0001", "sim_0001"),
+        ("sim_wide_3_000007", "sim_wide_3_000007"),
+        ("real_airport-2_wide_3_000007", "airport-2"),
+        ("real_airport-2_narrow_4_000001_r0_c64_w64_h64", "airport-2"),
+        ("real_ang20191018t144405-rdn-v2-img_wide_3_000007", "ang20191018t144405"),
+        ("real_wide_3_000007", "real_wide_3"),
     ],
 )
 def test_scenes_are_read_from_names(name: str, scene: str) -> None:
@@ -87,6 +100,35 @@ def test_the_test_set_is_refused() -> None:
 def test_shares_out_of_range(share: float) -> None:
     with pytest.raises(SplitError, match="between 0 and 1"):
         validation_mask(["a", "b"], share)
+
+
+def test_tiles_of_one_real_chip_are_never_on_both_sides() -> None:
+    """Whatever the data set: plumes are injected anew into the same ground."""
+    chips = [f"chip_{number}" for number in range(12)]
+    names = [injected_name(chip, "wide", seed, index) for seed in (3, 4) for index, chip in enumerate(5 * chips)]
+    held = validation_mask(names, 0.3)
+    assert 0 < held.sum() < len(names)
+    sides = {name.split("_")[1]: set() for name in names}
+    for name, side in zip(names, held, strict=True):
+        sides[name.split("_")[1]].add(bool(side))
+    assert all(len(side) == 1 for side in sides.values())
+
+
+def test_training_leaves_out_the_ground_of_a_validation_set() -> None:
+    names = [injected_name(chip, "wide", 3, index) for index, chip in enumerate(["a", "b", "a", "c"])]
+    kept = on_other_ground(names, [injected_name("a", "wide", 9, 0)])
+    assert kept.tolist() == [False, True, False, True]
+    with pytest.raises(SplitError, match="all 4 training tiles lie on ground that validation uses too"):
+        on_other_ground(names, names)
+
+
+def test_a_validation_set_without_plumes_is_refused() -> None:
+    empty = np.zeros((4, 4), np.bool_)
+    plume = empty.copy()
+    plume[0, 0] = True
+    require_plumes(2, iter([empty, plume]))
+    with pytest.raises(SplitError, match=r"none of the 2 validation tiles has a labelled plume.*--validation"):
+        require_plumes(2, iter([empty, empty]))
 
 
 def test_one_scene_cannot_be_split() -> None:

@@ -20,7 +20,7 @@ from flame.training.recipes import recipe
 
 __all__ = ["STEPS", "Step", "ablation_table", "run_ablation"]
 
-_INPUTS_NOT_IN_PPM_M = "model.noise_inputs=matched_filter,brightness,anomaly,coherence,noise"
+_INPUTS_NOT_IN_PPM_M = "model.prepare.pixel_fields=matched_filter,brightness,anomaly,coherence,noise"
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ STEPS: dict[str, Step] = {
     "plus-fine": Step("flame-plus, operator on the full grid", "flame-plus", ("model.backbone=ufno",)),
     "plus-tile-lift": Step("flame-plus, lift whitened by the tile", "flame-plus", ("model.lift_space=tile",)),
     "plus-no-ppm-m": Step("flame-plus, inputs not in ppm m", "flame-plus", (_INPUTS_NOT_IN_PPM_M,)),
-    "plus-no-inputs": Step("flame-plus, no further inputs", "flame-plus", ("model.noise_inputs=",)),
+    "plus-no-inputs": Step("flame-plus, no further inputs", "flame-plus", ("model.prepare.pixel_fields=",)),
     "plus-no-score": Step("flame-plus, no score", "flame-plus", ("model.score=none",)),
     "plus-no-teacher": Step("flame-plus, no teacher", "flame-plus", ("loss.teacher_weight=0.0",)),
     "plus-mag1c": Step(
@@ -65,7 +65,7 @@ STEPS: dict[str, Step] = {
         "flame-plus",
         ("loss.teacher=mag1c_sas", "loss.teacher_weight=1.0", "loss.teacher_epochs=10"),
     ),
-    "plus-one-pass": Step("flame-plus, background in one pass", "flame-plus", ("model.background.passes=1",)),
+    "plus-one-pass": Step("flame-plus, background in one pass", "flame-plus", ("model.prepare.background.passes=1",)),
     "plus-beta5": Step("flame-plus, cross-entropy weighted 5 instead of 50", "flame-plus", ("loss.beta_max=5",)),
     "plus-width10": Step(
         "flame-plus, operator on the full grid, 10 features instead of 14",

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flame.bench.baselines import run_limit
+from flame.bench.baselines import rule_title, run_limit
+from flame.detection import RULES, DecisionRule, ScoreJudge
 from flame.files import write_json, write_whole
+from flame.filters import FILTERS
 from flame.models.weights import load_model
 from flame.pipeline.datasets import read_plan
 from flame.training.data import open_split, training_and_validation
@@ -87,8 +89,11 @@ def _train_and_judge(
     Trainer(chosen, training, held, folder, seed, (folder / "checkpoint.safetensors").exists(), watch).run()
     model = load_model(folder).model
     for name in missing:
-        metrics = evaluate_model(model, open_split(data[name], "test", workers), batch=1)
-        write_json(folder / f"metrics_{name}.json", {"variant": key, "seed": seed, **metrics.to_dict()})
+        judge = ScoreJudge(DecisionRule().threshold, probabilities=True)
+        metrics = evaluate_model(model, open_split(data[name], "test", workers), batch=1, judge=judge)
+        rules = {rule: row.to_dict() for rule, row in judge.rows().items()}
+        found = {"variant": key, "seed": seed, **metrics.to_dict(), "rules": rules}
+        write_json(folder / f"metrics_{name}.json", found)
         tell(f"  {name}: F1 {metrics.f1:.3f}, pixel FPR {1e4 * metrics.pixel_fpr:.1f}e-4")
 
 
@@ -126,15 +131,20 @@ def accuracy_table(out: Path, sets: tuple[str, ...]) -> str:
         if not file.exists():
             continue
         found = json.loads(file.read_text())
-        for key, title in (("mag1c", "MAG1C-tile"), ("mag1c-sas", "MAG1C-SAS")):
-            for kind in ("canonical", "best"):
-                label = f"{title}, {'threshold 300' if kind == 'canonical' else 'its best threshold'}"
-                rows.setdefault(label, {})[name] = [{**found[key][kind], "auprc": found[key]["auprc"]}]
+        for key, rules in found["filters"].items():
+            for rule, figures in rules.items():
+                if rule != "canonical":  # as in the paper, whose filters are opened; the plain row is in the JSON
+                    rows.setdefault(rule_title(FILTERS[key], rule), {})[name] = [figures]
     for key, variant in VARIANTS.items():
         for name in sets:
             files = sorted(out.glob(f"{key}-seed*/metrics_{name}.json"))
-            if files:
-                rows.setdefault(variant.title, {})[name] = [json.loads(file.read_text()) for file in files]
+            runs = [json.loads(file.read_text()) for file in files]
+            if runs:
+                rows.setdefault(variant.title, {})[name] = runs
+            for rule in ("best_opened", "best_smoothed"):
+                judged = [run["rules"][rule] for run in runs if "rules" in run]
+                if judged:
+                    rows.setdefault(f"{variant.title}, {RULES[rule]}", {})[name] = judged
     for name in sets:
         file = out / f"limit_{name}.json"
         if file.exists():
@@ -160,8 +170,9 @@ def _spread(runs: list[dict[str, Any]], figure: str) -> dict[str, float] | None:
 
 
 def _markdown(summary: Mapping[str, Mapping[str, Mapping[str, Any]]], sets: tuple[str, ...]) -> str:
+    headings = [f"{name.replace('_', ' ')}: F1 | precision | recall | pixel FPR x 1e4" for name in sets]
     lines = [
-        "| method | " + " | ".join(f"{name}: F1 | precision | recall | pixel FPR x 1e4" for name in sets) + " |",
+        f"| method | {' | '.join(headings)} |",
         "|---|" + "---:|" * (4 * len(sets)),
     ]
     for title, by_set in summary.items():

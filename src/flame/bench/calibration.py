@@ -11,6 +11,15 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
+from flame.bench.calibration_filters import (
+    PARTS,
+    FilterTable,
+    TileResponse,
+    as_json,
+    filter_figures,
+    probes,
+    respond_to,
+)
 from flame.errors import FlameError
 from flame.io import starcop
 from flame.physics import ABSORPTION_UNIT_PPM_M, BandSet, unit_absorption
@@ -43,6 +52,7 @@ class TileFigures:
         product: Sum of radiance times radiance, band by band.
         noise_ppm_m: Noise of the matched filter with the tile's own covariance.
         plume_pixels: Number of valid pixels labelled plume.
+        response: What the classical filters make of it.
     """
 
     bands: BandSet
@@ -51,6 +61,7 @@ class TileFigures:
     product: Float[np.ndarray, "band band"]
     noise_ppm_m: float
     plume_pixels: int
+    response: TileResponse
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +72,13 @@ class TileStatistics:
         source: Where they come from.
         wavelength_nm: Band centres.
         mean_radiance: Mean radiance of each band; only its shape is compared.
-        eigenvalues: Eigenvalues of the covariance of radiance over mean radiance, pooled over all pixels, falling.
-        noise_ppm_m: Matched-filter noise of the median tile; published figures know only the pooled one.
-        pooled_noise_ppm_m: Matched-filter noise of the pooled covariance.
+        eigenvalues: Eigenvalues of the mean of all tiles' covariances, over the mean radiance, falling.
+        noise_ppm_m: Matched-filter noise of that mean covariance. It is no typical tile's: the mean is ruled by the
+            most varied tiles.
         plume_pixel_share: Share of valid pixels labelled plume.
         plume_tile_share: Share of tiles with any such pixel.
         tile_noise_ppm_m: Matched-filter noise of each tile, if known.
+        filters: What the classical filters reach on the tiles, if known.
     """
 
     source: str
@@ -74,10 +86,10 @@ class TileStatistics:
     mean_radiance: Float[np.ndarray, " band"]
     eigenvalues: Float[np.ndarray, " band"]
     noise_ppm_m: float
-    pooled_noise_ppm_m: float
     plume_pixel_share: float
     plume_tile_share: float
     tile_noise_ppm_m: Float[np.ndarray, " tile"] = field(default_factory=lambda: np.zeros(0))
+    filters: FilterTable | None = None
 
     @property
     def condition_number(self) -> float:
@@ -93,30 +105,29 @@ def matched_filter_noise(relative_covariance: Float[np.ndarray, "band band"], ba
 
 
 def measure_tile(tile: LabelledTile) -> TileFigures:
-    """Sums over one tile, its radiance divided by the cosine of the sun's angle where that is known.
+    """Sums over one tile, its radiance times pi over the cosine of the sun's angle where that is known.
 
     STARCOP's radiance is normalised in the same way, so that season and hour do not count as variety.
     """
     scene = tile.scene.methane()
     sun_deg = scene.acquisition.solar_zenith_deg
-    values = scene.radiance[:, scene.valid].astype(np.float64) / np.cos(np.deg2rad(sun_deg or 0.0))
-    total, product = values.sum(axis=1), values @ values.T
-    count = values.shape[1]
+    values = scene.radiance[:, scene.valid].astype(np.float64) * np.pi / np.cos(np.deg2rad(sun_deg or 0.0))
+    mean = values.mean(axis=1)
+    relative = np.cov(values, bias=True) / np.outer(mean, mean)
     return TileFigures(
         scene.bands,
-        count,
-        total,
-        product,
-        matched_filter_noise(_relative_covariance(total, product, count)[1], scene.bands),
+        values.shape[1],
+        values.sum(axis=1),
+        values @ values.T,
+        matched_filter_noise(relative, scene.bands),
         int((tile.label & scene.valid).sum()),
+        respond_to(tile),
     )
 
 
-def _relative_covariance(
-    total: Float[np.ndarray, " band"], product: Float[np.ndarray, "band band"], count: int
-) -> tuple[Float[np.ndarray, " band"], Float[np.ndarray, "band band"]]:
-    mean = total / count
-    return mean, product / count / np.outer(mean, mean) - 1.0
+def _covariance(tile: TileFigures) -> Float[np.ndarray, "band band"]:
+    mean = tile.total / tile.pixels
+    return np.asarray(tile.product / tile.pixels - np.outer(mean, mean))
 
 
 def pool(figures: Iterable[TileFigures], source: str) -> TileStatistics:
@@ -128,20 +139,19 @@ def pool(figures: Iterable[TileFigures], source: str) -> TileStatistics:
     if any(not tile.bands.matches(bands) for tile in tiles):
         raise FlameError(f"{source}: tiles of different bands cannot be pooled")
     pixels = sum(tile.pixels for tile in tiles)
-    mean, covariance = _relative_covariance(
-        np.sum([tile.total for tile in tiles], axis=0), np.sum([tile.product for tile in tiles], axis=0), pixels
-    )
+    mean = np.sum([tile.total for tile in tiles], axis=0) / pixels
+    covariance = np.mean([_covariance(tile) for tile in tiles], axis=0) / np.outer(mean, mean)
     noise = np.array([tile.noise_ppm_m for tile in tiles])
     return TileStatistics(
         source=source,
         wavelength_nm=bands.centres_nm,
         mean_radiance=mean,
         eigenvalues=np.maximum(np.linalg.eigvalsh(covariance)[::-1], 1e-12),
-        noise_ppm_m=float(np.median(noise)),
-        pooled_noise_ppm_m=matched_filter_noise(covariance, bands),
+        noise_ppm_m=matched_filter_noise(covariance, bands),
         plume_pixel_share=sum(tile.plume_pixels for tile in tiles) / pixels,
         plume_tile_share=float(np.mean([tile.plume_pixels > 0 for tile in tiles])),
         tile_noise_ppm_m=noise,
+        filters=filter_figures(tile.response for tile in tiles),
     )
 
 
@@ -181,9 +191,9 @@ def published_starcop() -> TileStatistics:
         mean_radiance=np.array(stored["mean_radiance"]),
         eigenvalues=np.array(stored["relative_covariance_eigenvalues"]),
         noise_ppm_m=stored["matched_filter_noise_ppm_m"],
-        pooled_noise_ppm_m=stored["matched_filter_noise_ppm_m"],
-        plume_pixel_share=stored["plume_pixel_share"],
+        plume_pixel_share=stored["test_plume_pixel_share"],
         plume_tile_share=stored["plume_tile_share"],
+        filters={part: tuple(probe.published[part] for probe in probes()) for part in PARTS},
     )
 
 
@@ -196,12 +206,14 @@ class Comparison:
         reference: Figures of the real ones.
         eigenvalue_ratios: Simulated over reference, the first 20.
         shape_error: Root mean square difference of log mean spectra, after removing the mean level.
+        level_ratio: Simulated over reference level of the mean spectra.
     """
 
     simulated: TileStatistics
     reference: TileStatistics
     eigenvalue_ratios: Float[np.ndarray, " rank"]
     shape_error: float
+    level_ratio: float
 
     @property
     def eigenvalue_worst_ratio(self) -> float:
@@ -211,22 +223,24 @@ class Comparison:
     def to_json(self) -> dict[str, object]:
         """What `flame simulate --check --json` writes."""
         ours, theirs = self.simulated, self.reference
-        quartiles = np.quantile(ours.tile_noise_ppm_m, [0.1, 0.9])
+        spread = np.quantile(ours.tile_noise_ppm_m, [0.1, 0.5, 0.9])
         return {
             "simulated": ours.source,
             "reference": theirs.source,
             "matched_filter_noise_ppm_m": ours.noise_ppm_m,
-            "matched_filter_noise_10_90_ppm_m": quartiles.tolist(),
+            "tile_matched_filter_noise_10_50_90_ppm_m": spread.tolist(),
             "reference_matched_filter_noise_ppm_m": theirs.noise_ppm_m,
             "eigenvalue_worst_ratio": self.eigenvalue_worst_ratio,
             "eigenvalue_ratios": self.eigenvalue_ratios.tolist(),
             "condition_number": ours.condition_number,
             "reference_condition_number": theirs.condition_number,
             "mean_spectrum_log_error": self.shape_error,
+            "mean_level_ratio": self.level_ratio,
             "plume_pixel_share": ours.plume_pixel_share,
             "reference_plume_pixel_share": theirs.plume_pixel_share,
             "plume_tile_share": ours.plume_tile_share,
             "reference_plume_tile_share": theirs.plume_tile_share,
+            "filters": [] if ours.filters is None or theirs.filters is None else as_json(ours.filters, theirs.filters),
         }
 
 
@@ -240,4 +254,5 @@ def compare(simulated: TileStatistics, reference: TileStatistics) -> Comparison:
         reference,
         simulated.eigenvalues[:count] / reference.eigenvalues[:count],
         float(np.std(difference)),
+        float(np.exp(difference.mean())),
     )

@@ -7,23 +7,31 @@ from importlib import import_module
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from flame import __version__
 from flame.errors import FlameError
+from flame.files import printable
 
-__all__ = ["app", "main"]
+__all__ = ["app", "main", "print_error"]
 
-COMMANDS = ("spectrum", "filter", "simulate", "train", "evaluate", "export", "bench", "detect", "demo", "profile")
-"""Each is a module of `flame.cli` with a function `run`; its docstring is the command's help."""
+PANELS = {
+    "Find methane": ("info", "detect", "filter", "spectrum", "demo"),
+    "Make and measure models": ("simulate", "train", "evaluate", "export", "bench", "profile"),
+}
+"""Every command, under its heading in the help; each is a module of `flame.cli` with a function `run` or an `app`."""
+
+COMMANDS = tuple(name for names in PANELS.values() for name in names)
 
 EXIT_MISTAKE = 1
 EXIT_PARTLY_FAILED = 3
+EXIT_STOPPED = 130
+"""As shells report a command that Ctrl-C ended."""
 
 app = typer.Typer(
     name="flame",
-    help="Finds methane plumes in imaging-spectrometer data.",
     no_args_is_help=True,
-    add_completion=False,
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
 
@@ -40,11 +48,21 @@ def _options(
         None, "--version", callback=_print_version, is_eager=True, help="Print the version and stop."
     ),
 ) -> None:
-    """Finds methane plumes in imaging-spectrometer data."""
+    """Find methane plumes in imaging-spectrometer data. `flame COMMAND --help` explains a command."""
 
 
-for _name in COMMANDS:
-    app.command(_name)(import_module(f"flame.cli.{_name}").run)
+for _panel, _name in ((panel, name) for panel, names in PANELS.items() for name in names):
+    _module = import_module(f"flame.cli.{_name}")
+    if hasattr(_module, "app"):
+        app.add_typer(_module.app, name=_name, rich_help_panel=_panel)
+    else:
+        app.command(_name, rich_help_panel=_panel)(_module.run)
+
+
+def print_error(words: str) -> None:
+    """Prints an error as it is: brackets are not markup, and no control character reaches the terminal."""
+    text = Text.assemble(("error:", "bold red"), " ", "\n".join(map(printable, words.splitlines())))
+    Console(stderr=True).print(text, soft_wrap=True)
 
 
 def main() -> None:
@@ -52,5 +70,5 @@ def main() -> None:
     try:
         app()
     except (FlameError, OSError) as mistake:
-        Console(stderr=True).print(f"[bold red]error:[/] {mistake}", highlight=False, markup=True)
+        print_error(str(mistake))
         sys.exit(EXIT_MISTAKE)

@@ -1,9 +1,8 @@
-"""`flame bench`: one of the paper's tables or figures."""
+"""`flame bench`: the paper's tables and figures, one sub-command each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,149 +10,181 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from flame.cli.options import (
+    DEFAULT_SENSOR,
+    Background,
+    ModelName,
+    Preset,
+    Seed,
+    SimulatedSensor,
+    TileSize,
+    Workers,
+    input_path,
+    output_folder,
+    require_torch,
+)
 from flame.errors import FlameError
 
 if TYPE_CHECKING:
     from flame.pipeline.datasets import SimulationPlan
 
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+"""`flame bench NAME`: every experiment has options and help of its own."""
 
-@dataclass(frozen=True)
-class Request:
-    """What was asked for on the command line; each experiment takes what it needs."""
-
-    data: Path | None
-    out: Path
-    tiles: int
-    seed: int
-    preset: str
-    size: int
-    sensor: str
-    backgrounds: tuple[str, ...]
-    workers: int | None
-    real: Path | None
-    only: tuple[str, ...]
-    changes: tuple[str, ...]
-    model: str
-
-    def plan(self) -> tuple[SimulationPlan, str | None]:
-        """The tiles to judge on: the test split of a data set, or tiles drawn for this."""
-        from flame.pipeline.datasets import SimulationPlan, read_plan
-
-        if self.data is not None:
-            return read_plan(self.data), "test"
-        plan = SimulationPlan(self.tiles, self.seed, self.preset, self.size, self.sensor, backgrounds=self.backgrounds)
-        return plan, None
+Out = Annotated[Path, output_folder("Folder for the figures.")]
+RunsOut = Annotated[Path, output_folder("Folder for runs and figures; what is already there is not done again.")]
+TrainingWorkers = Annotated[
+    int, typer.Option("--workers", min=1, metavar="N", help="Processes that prepare the tiles.")
+]
+JudgedData = Annotated[
+    Path | None,
+    input_path(
+        "Judge the test tiles of this data set, made by `flame simulate`, instead of new ones.", metavar="FOLDER"
+    ),
+]
+TrainingData = Annotated[
+    Path, input_path("Data set made by `flame simulate`, to train and judge on.", metavar="FOLDER")
+]
+Tiles = Annotated[int, typer.Option(min=1, metavar="N", help="Tiles to simulate if no --data is given.")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="Change a setting of every run, as in `flame train`; may be repeated."
+    ),
+]
 
 
-def _limit(request: Request, console: Console) -> None:
+@app.callback()
+def _experiments() -> None:
+    """Repeat one of the paper's experiments."""
+
+
+@app.command()
+def limit(
+    out: Out,
+    data: JudgedData = None,
+    tiles: Tiles = 200,
+    seed: Seed = 0,
+    preset: Preset = "wide",
+    size: TileSize = 128,
+    sensor: SimulatedSensor = None,
+    background: Background = None,
+    workers: Workers = None,
+) -> None:
+    """Compare the classical filters with the best that any detector could do on simulated tiles."""
     from flame.bench.baselines import limit_rows, run_limit
     from flame.cli.progress import counting
 
-    plan, split = request.plan()
-    file = request.out / "limit.json"
+    console = Console()
+    plan, split = _plan(data, tiles, seed, preset, size, sensor, background)
+    file = out / "limit.json"
     with counting(console, "judging", plan.tiles) as step:
-        report = run_limit(plan, split, file, request.workers, on_tile=step)
+        report = run_limit(plan, split, file, workers, on_tile=step)
     console.print(limit_rows(report))
     console.print(f"wrote {file}")
 
 
-def _accuracy(request: Request, console: Console) -> None:
-    from rich.markdown import Markdown
-
-    from flame.bench.accuracy import VARIANTS, run_accuracy
-
-    if request.data is None:
-        raise FlameError(
-            "`flame bench accuracy` needs --data: a folder made by `flame simulate`, trained and judged on"
-        )
-    unknown = [name for name in request.only if name not in VARIANTS]
-    if unknown:
-        raise FlameError(f"no variant '{unknown[0]}'; known are {', '.join(VARIANTS)}")
-    data = {"simulated": request.data} | ({"real surfaces": request.real} if request.real else {})
-    variants = request.only or tuple(VARIANTS)
-    tell = partial(console.print, highlight=False)
-    console.print(Markdown(run_accuracy(data, request.out, variants, request.changes, request.workers or 2, tell)))
-
-
-def _ablation(request: Request, console: Console) -> None:
-    from rich.markdown import Markdown
-
-    from flame.bench.ablation import STEPS, run_ablation
-
-    if request.data is None:
-        raise FlameError("`flame bench ablation` needs --data: a folder made by `flame simulate`, trained on")
-    unknown = [name for name in request.only if name not in STEPS]
-    if unknown:
-        raise FlameError(f"no step '{unknown[0]}'; known are {', '.join(STEPS)}")
-    tell = partial(console.print, highlight=False)
-    steps = request.only or tuple(STEPS)
-    table = run_ablation(request.data, request.out, steps, request.changes, request.seed, request.workers or 2, tell)
-    console.print(Markdown(table))
-
-
-def _robustness(request: Request, console: Console) -> None:
+@app.command()
+def robustness(
+    out: Out,
+    model: ModelName = "flame-plus",
+    data: JudgedData = None,
+    tiles: Tiles = 200,
+    seed: Seed = 0,
+    preset: Preset = "wide",
+    size: TileSize = 128,
+    sensor: SimulatedSensor = None,
+    background: Background = None,
+    workers: Workers = None,
+) -> None:
+    """Judge a packaged model on tiles as they are, at other gains and with wrongly calibrated bands."""
     from rich.markdown import Markdown
 
     from flame.bench.robustness import robustness_table, run_robustness
     from flame.cli.progress import counting
 
-    plan, split = request.plan()
+    console = Console()
+    plan, split = _plan(data, tiles, seed, preset, size, sensor, background)
     with counting(console, "judging", plan.tiles) as step:
-        report = run_robustness(plan, split, request.model, request.out, workers=request.workers, on_tile=step)
+        report = run_robustness(plan, split, model or "flame-plus", out, workers=workers, on_tile=step)
     console.print(Markdown(robustness_table(report)))
 
 
-EXPERIMENTS: dict[str, Callable[[Request, Console], None]] = {
-    "limit": _limit,
-    "accuracy": _accuracy,
-    "ablation": _ablation,
-    "robustness": _robustness,
-}
-"""Every experiment by name; its figures go into the output folder."""
-
-
-def run(
-    name: Annotated[str, typer.Argument(help=f"One of {', '.join(EXPERIMENTS)}.")],
-    out: Annotated[Path, typer.Option(help="Folder for the figures.")],
-    data: Annotated[Path | None, typer.Option(help="Data set; its test split is judged.")] = None,
-    tiles: Annotated[int, typer.Option(min=1, help="Tiles to simulate when no data set is given.")] = 200,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of those tiles.")] = 0,
-    preset: Annotated[str, typer.Option(help="Breadth of their distributions: wide or narrow.")] = "wide",
-    size: Annotated[int, typer.Option(min=16, help="Their rows and columns.")] = 128,
-    sensor: Annotated[str, typer.Option(help="Their sensor.")] = "aviris-ng",
-    background: Annotated[list[Path] | None, typer.Option(help="Real scene to inject plumes into.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes; one for each core if not given.")] = None,
-    real: Annotated[Path | None, typer.Option(help="accuracy: a second set to judge on, with real surfaces.")] = None,
+@app.command()
+def accuracy(
+    data: TrainingData,
+    out: RunsOut,
+    real: Annotated[
+        Path | None,
+        input_path(
+            "A second data set to judge on, with real ground (`flame simulate --background`).", metavar="FOLDER"
+        ),
+    ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(help="accuracy, ablation: train only this; may be repeated.")
+        list[str] | None, typer.Option(metavar="VARIANT", help="Train only this variant; may be repeated.")
     ] = None,
-    change: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="accuracy, ablation: change a setting of every run, as in flame train."),
-    ] = None,
-    model: Annotated[str, typer.Option(help="robustness: a packaged model's name or an ONNX file.")] = "flame-plus",
+    change: Changes = None,
+    workers: TrainingWorkers = 2,
 ) -> None:
-    """Run one of the experiments; a stopped one goes on where it was.
+    """Train FLAME, its variants and flame-plus, judge each, and print the table (hours)."""
+    require_torch("flame bench accuracy")
+    from rich.markdown import Markdown
 
-    `limit` sets MAG1C beside the detection limit of simulated tiles. `accuracy` trains and judges FLAME, its variants
-    and the better recipe, and makes the table. `ablation` tries changes one by one on validation tiles. `robustness`
-    judges a packaged model on tiles as they are, at other gains and with miscalibrated bands.
-    """
-    if name not in EXPERIMENTS:
-        raise FlameError(f"no experiment '{name}'; known are {', '.join(EXPERIMENTS)}")
-    request = Request(
-        data=data,
-        out=out,
-        tiles=tiles,
-        seed=seed,
-        preset=preset,
-        size=size,
-        sensor=sensor,
-        backgrounds=tuple(str(path) for path in background or ()),
-        workers=workers,
-        real=real,
-        only=tuple(only or ()),
-        changes=tuple(change or ()),
-        model=model,
-    )
-    EXPERIMENTS[name](request, Console())
+    from flame.bench.accuracy import VARIANTS, run_accuracy
+
+    variants = _chosen(only, tuple(VARIANTS), "variant")
+    console = Console()
+    tell = partial(console.print, highlight=False)
+    judged = {"simulated": data} | ({"real_surfaces": real} if real else {})
+    console.print(Markdown(run_accuracy(judged, out, variants, change or (), workers, tell)))
+
+
+@app.command()
+def ablation(
+    data: TrainingData,
+    out: RunsOut,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="STEP", help="Try only this change; may be repeated.")
+    ] = None,
+    change: Changes = None,
+    seed: Seed = 0,
+    workers: TrainingWorkers = 2,
+) -> None:
+    """Try changes of the model one at a time, judged on validation tiles (hours)."""
+    require_torch("flame bench ablation")
+    from rich.markdown import Markdown
+
+    from flame.bench.ablation import STEPS, run_ablation
+
+    steps = _chosen(only, tuple(STEPS), "step")
+    console = Console()
+    tell = partial(console.print, highlight=False)
+    console.print(Markdown(run_ablation(data, out, steps, change or (), seed, workers, tell)))
+
+
+def _plan(
+    data: Path | None,
+    tiles: int,
+    seed: int,
+    preset: str,
+    size: int,
+    sensor: str | None,
+    background: list[Path] | None,
+) -> tuple[SimulationPlan, str | None]:
+    """The tiles to judge on: the test split of a data set, or tiles drawn for this."""
+    from flame.pipeline.backgrounds import require_sensor
+    from flame.pipeline.datasets import SimulationPlan, read_plan
+
+    if data is not None:
+        return read_plan(data), "test"
+    backgrounds = tuple(str(path) for path in background or ())
+    if sensor is not None:
+        require_sensor(backgrounds, sensor)
+    return SimulationPlan(tiles, seed, preset, size, sensor or DEFAULT_SENSOR, backgrounds=backgrounds), None
+
+
+def _chosen(only: Sequence[str] | None, known: tuple[str, ...], what: str) -> tuple[str, ...]:
+    unknown = [name for name in only or () if name not in known]
+    if unknown:
+        raise FlameError(f"no {what} '{unknown[0]}'; known are {', '.join(known)}")
+    return tuple(only or known)

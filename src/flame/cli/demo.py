@@ -7,16 +7,21 @@ from typing import Annotated
 
 import typer
 
+from flame.cli.options import DEFAULT_SENSOR, ModelName, Runtime, output_folder, sensor_option
+
 
 def run(
-    out: Annotated[Path, typer.Option(help="Folder for the products.")] = Path("demo-output"),
-    model: Annotated[str | None, typer.Option(help="A packaged name such as flame-plus, or an ONNX file.")] = None,
-    runtime: Annotated[str, typer.Option(help="auto, native, onnxruntime or openvino.")] = "auto",
-    size: Annotated[int, typer.Option(min=32, help="Rows and columns of the scene.")] = 512,
-    seed: Annotated[int, typer.Option(min=0, help="Which scene to simulate.")] = 0,
-    sensor: Annotated[str, typer.Option(help="Sensor to simulate.")] = "aviris-ng",
+    out: Annotated[Path, output_folder("Folder for the maps and the report.")] = Path("demo-output"),
+    model: ModelName = None,
+    runtime: Runtime = "auto",
+    size: Annotated[int, typer.Option(min=32, metavar="N", help="Rows and columns of the scene, in pixels.")] = 512,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Which scene to simulate.")] = 0,
+    sensor: Annotated[str | None, sensor_option("Sensor to simulate")] = DEFAULT_SENSOR,
 ) -> None:
-    """Simulate a scene, find its plumes, write maps and a report, and compare with the truth."""
+    """Simulate a scene, find its plumes, write maps and a report, and compare with the truth.
+
+    Needs no data and no network. Open `report.html` in the output folder to see what was found.
+    """
     from rich.console import Console
     from rich.table import Table
 
@@ -24,7 +29,7 @@ def run(
     from flame.pipeline.detect import Detectors
 
     console = Console()
-    result = run_demo(out, Detectors(model, runtime), size, seed, sensor, console.print)
+    result = run_demo(out, Detectors(model, runtime), size, seed, sensor or DEFAULT_SENSOR, console.print)
     counts = result.counts
     table = Table("figure", "value", title="found against the truth")
     table.add_row("true plumes found", f"{result.found_plumes} of {result.true_plumes}")

@@ -7,47 +7,88 @@ from typing import Annotated
 
 import typer
 
+from flame.cli.options import ModelName, Runtime, Threads, output_folder
+from flame.cli.scene_options import (
+    KeepCirrus,
+    KeepCloud,
+    KeepFlare,
+    KeepSaturated,
+    KeepSnow,
+    KeepWater,
+    ScaleOption,
+    UnitOption,
+    open_options,
+)
+
 
 def run(
-    inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", help="Scene files or tile folders.")],
-    out: Annotated[Path, typer.Option(help="Folder for the products.")],
-    model: Annotated[str | None, typer.Option(help="A packaged name such as flame-plus, or an ONNX file.")] = None,
-    runtime: Annotated[str, typer.Option(help="auto, native, onnxruntime or openvino.")] = "auto",
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; all cores if not given.")] = None,
-    downlink: Annotated[bool, typer.Option("--downlink", help="Also write the plumes as downlink packets.")] = False,
+    inputs: Annotated[list[Path], typer.Argument(metavar="INPUT", help="Scene files or tile folders, one or more.")],
+    out: Annotated[Path, output_folder("Folder for the results: one folder per input, and report.html.")],
+    model: ModelName = None,
+    runtime: Runtime = "auto",
+    threads: Threads = None,
+    unit: UnitOption = None,
+    scale: ScaleOption = None,
+    keep_water: KeepWater = False,
+    keep_cloud: KeepCloud = False,
+    keep_cirrus: KeepCirrus = False,
+    keep_snow: KeepSnow = False,
+    keep_flare: KeepFlare = False,
+    keep_saturated: KeepSaturated = False,
+    downlink: Annotated[
+        bool, typer.Option("--downlink", help="Also write the plumes as small packets for a radio link.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Do inputs again that an earlier run finished.")] = False,
 ) -> None:
-    """Find methane plumes in scenes: GeoTIFF maps, GeoJSON plumes, quick looks and one HTML report."""
+    """Find methane plumes in scenes.
+
+    Writes, for each input, GeoTIFF maps (probability, methane score in ppm m, plume mask), the plumes as GeoJSON and a
+    quick look, and one HTML report for all. An input that fails does not stop the others; the exit code is then 3.
+    """
     from rich.console import Console
-    from rich.markup import escape
 
-    from flame.cli.app import EXIT_MISTAKE, EXIT_PARTLY_FAILED
+    from flame.cli.app import EXIT_MISTAKE, EXIT_PARTLY_FAILED, EXIT_STOPPED, print_error
     from flame.cli.progress import counting
-    from flame.pipeline.detect import Detectors, Outcome, detect_files, write_downlink
+    from flame.pipeline.detect import REPORT, Detectors, Outcome, detect_files
 
-    console, errors = Console(), Console(stderr=True)
+    console = Console(markup=False, highlight=False, soft_wrap=True)
+    good = 0
+    options = open_options(
+        unit,
+        scale,
+        water=keep_water,
+        cloud=keep_cloud,
+        cirrus=keep_cirrus,
+        snow=keep_snow,
+        flare=keep_flare,
+        saturated=keep_saturated,
+    )
     with counting(console, "scenes", len(inputs)) as step:
 
         def told(outcome: Outcome) -> None:
-            if outcome.detection is None:
-                errors.print(f"[bold red]error:[/] {escape(str(outcome.failure))}", highlight=False, soft_wrap=True)
+            nonlocal good
+            good += outcome.succeeded
+            if outcome.failure is not None:
+                print_error(outcome.failure)
+            elif outcome.state == "kept":
+                console.print(f"{outcome.source}: {outcome.plumes} plumes, finished before (--force does it again)")
             else:
-                seconds = outcome.detection.timings.total_s
-                count = len(outcome.detection.plumes)
-                console.print(f"{outcome.source}: {count} plumes, {seconds:.2f} s", markup=False, soft_wrap=True)
-                if downlink:
-                    saved = write_downlink(outcome.folder / "downlink.bin", outcome.detection, outcome.bands)
-                    console.print(
-                        f"  downlink: {saved.packet_bytes} bytes of packets for {saved.scene_bytes / 1e6:.1f} MB of "
-                        f"radiance, {saved.packets_only:,.0f} times less; {saved.with_blocks:.1f} times with the "
-                        f"{saved.raw_blocks} raw blocks that hold plumes",
-                        soft_wrap=True,
-                    )
+                console.print(f"{outcome.source}: {outcome.plumes} plumes, {outcome.seconds:.2f} s")
+            if (saved := outcome.downlink) is not None and downlink:
+                console.print(
+                    f"  downlink: {saved.packet_bytes} bytes of packets for {saved.scene_bytes / 1e6:.1f} MB of "
+                    f"radiance, {saved.packets_only:,.0f} times less; {saved.with_blocks:.1f} times with the "
+                    f"{saved.raw_blocks} raw blocks that hold plumes"
+                )
             step()
 
-        outcomes = detect_files(inputs, out, Detectors(model, runtime, threads), told)
-    failed = sum(outcome.detection is None for outcome in outcomes)
-    console.print(
-        f"{len(outcomes) - failed} of {len(outcomes)} inputs done: {out / 'report.html'}", markup=False, soft_wrap=True
-    )
-    if failed:
-        raise typer.Exit(EXIT_MISTAKE if failed == len(outcomes) else EXIT_PARTLY_FAILED)
+        stopped = False
+        try:
+            detect_files(inputs, out, Detectors(model, runtime, threads), told, options, downlink=downlink, force=force)
+        except KeyboardInterrupt:
+            stopped = True
+    console.print(f"{good} of {len(inputs)} inputs done{', stopped' if stopped else ''}: {out / REPORT}")
+    if stopped:
+        raise typer.Exit(EXIT_STOPPED)
+    if good < len(inputs):
+        raise typer.Exit(EXIT_PARTLY_FAILED if good else EXIT_MISTAKE)

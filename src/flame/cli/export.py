@@ -7,35 +7,49 @@ from typing import Annotated
 
 import typer
 
+from flame.cli.options import input_path, output_file, require_torch, trained_model
+
 
 def run(
-    source: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder of `flame train`, or a model.safetensors.")],
-    out: Annotated[Path, typer.Option(help="ONNX file to write; its manifest (.json) goes beside it.")],
-    tile: Annotated[int, typer.Option(min=16, help="Side of the tile in pixels; fixed in the graph.")] = 512,
-    name: Annotated[str, typer.Option(help="Name of the model in the manifest.")] = "flame",
+    source: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Run folder of `flame train`, or its model.safetensors.")
+    ],
+    out: Annotated[Path, output_file("The .onnx file to write; the manifest (.json) and weights go beside it.")],
+    tile: Annotated[
+        int,
+        typer.Option(min=16, metavar="N", help="Rows and columns of the model's tile, in pixels; cannot change later."),
+    ] = 512,
+    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the model in the manifest.")] = "flame",
     check: Annotated[
-        list[Path] | None, typer.Option(help="Scene to compare with torch on; simulated tiles unless given.")
+        list[Path] | None,
+        input_path("Compare with PyTorch on this scene, not on simulated ones; may be repeated.", metavar="SCENE"),
     ] = None,
-    metrics: Annotated[Path | None, typer.Option(help="metrics.json of `flame evaluate` for the manifest.")] = None,
+    metrics: Annotated[Path | None, input_path("metrics.json of `flame evaluate`, kept in the manifest.")] = None,
     note: Annotated[
-        list[str] | None, typer.Option(help="Provenance for the manifest as KEY=VALUE, such as commit=1a2b3c.")
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="A fact for the manifest, such as commit=1a2b3c; may be repeated."),
     ] = None,
 ) -> None:
-    """Write a trained model as ONNX with its manifest, after checking it against torch on every runtime here."""
-    import json
+    """Turn a trained run into a model file that `flame detect` and a flight computer can use.
 
+    The file is compared with PyTorch on every runtime installed here, and written only if all agree.
+    """
+    require_torch("flame export")
     from rich.console import Console
 
     from flame.errors import FlameError
     from flame.io import read_scene
     from flame.pipeline.export import export_model
+    from flame.records import read_json
 
     notes = dict(entry.partition("=")[::2] for entry in note or [])
     if not all(notes.values()):
-        raise FlameError(f"notes are KEY=VALUE, got {note}")
-    figures = json.loads(metrics.read_text()) if metrics is not None else None
+        raise FlameError(f"write each --note as KEY=VALUE, such as commit=1a2b3c; got {', '.join(note or [])}")
+    figures = None if metrics is None else read_json(metrics, "the metrics of `flame evaluate`")
     console = Console()
-    path, agreements = export_model(source, out, tile, name, [read_scene(p) for p in check or []], notes, figures)
+    path, agreements = export_model(
+        trained_model(source), out, tile, name, [read_scene(p) for p in check or []], notes, figures
+    )
     for found in agreements:
         console.print(
             f"{found.runtime}: within {found.max_difference:.1e} of torch on {found.tiles} tiles, "

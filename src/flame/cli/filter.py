@@ -3,37 +3,53 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import numpy as np
 import typer
 from jaxtyping import Float32
 from rich.console import Console
 
+from flame.cli.options import completing, output_file
+from flame.cli.scene_options import (
+    KeepCirrus,
+    KeepCloud,
+    KeepFlare,
+    KeepSaturated,
+    KeepSnow,
+    KeepWater,
+    ScaleOption,
+    UnitOption,
+    open_options,
+)
 from flame.errors import FlameError
 from flame.files import whole_file
-from flame.filters import FILTERS, Filter, LinearSettings, Mag1cSettings, filter_named
+from flame.filters import FILTERS, LINEAR, Filter, Mag1cSettings, filter_layers, filter_named
 from flame.filters.target import TargetRule
 
 if TYPE_CHECKING:
-    from flame.scene import Scene
-
-_LINEAR = ("cem", "mf", "ace")
+    from flame.scene import AnyScene
 
 
-def _settings(name: str, columns: int | None, target: str | None) -> Mag1cSettings | LinearSettings | None:
+def _chosen(method: str, target: str | None) -> Filter:
+    """The filter asked for; `mf --target additive` is `mf-additive`."""
+    chosen = filter_named(method)
+    if target is None:
+        return chosen
+    if chosen.name not in LINEAR:
+        raise FlameError(f"--target belongs to {', '.join(LINEAR)}, not to {chosen.name}")
+    if target not in get_args(TargetRule):
+        raise FlameError(f"no target '{target}'; known are {', '.join(get_args(TargetRule))}")
+    return chosen if target == "multiplicative" else filter_named(f"{chosen.name}-{target}")
+
+
+def _settings(name: str, columns: int | None) -> Mag1cSettings | None:
     if columns is not None and name != "mag1c":
         raise FlameError(f"--columns belongs to mag1c, not to {name}")
-    if target is not None and name not in _LINEAR:
-        raise FlameError(f"--target belongs to {', '.join(_LINEAR)}, not to {name}")
-    if target is not None and target not in get_args(TargetRule):
-        raise FlameError(f"no target '{target}'; known are {', '.join(get_args(TargetRule))}")
-    if columns is not None:
-        return Mag1cSettings(column_group=columns)
-    return LinearSettings(target=cast(TargetRule, target)) if target is not None else None
+    return None if columns is None else Mag1cSettings(column_group=columns)
 
 
-def _plot(path: Path, scene: Scene, score: Float32[np.ndarray, "row col"], method: Filter) -> None:
+def _plot(path: Path, scene: AnyScene, score: Float32[np.ndarray, "row col"], method: Filter) -> None:
     """The image in colour beside the score, drawn from zero to a little above the threshold's scale."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -43,7 +59,7 @@ def _plot(path: Path, scene: Scene, score: Float32[np.ndarray, "row col"], metho
     figure = Figure(figsize=(11.0, 5.2), layout="constrained")
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)
     left.imshow(stretched_rgb(scene), interpolation="nearest")
-    left.set_title("RGB" if scene.rgb is not None else "radiance")
+    left.set_title("RGB" if scene.has_rgb else "radiance")
     top = max(float(np.quantile(score[scene.valid], 0.999)), 2 * (method.threshold or 0.0), 1e-6)
     image = right.imshow(
         np.where(scene.valid, score, np.nan), vmin=0, vmax=top, cmap="inferno", interpolation="nearest"
@@ -55,41 +71,70 @@ def _plot(path: Path, scene: Scene, score: Float32[np.ndarray, "row col"], metho
 
 
 def run(
-    method: Annotated[str, typer.Argument(help=f"One of {', '.join(FILTERS)}.")],
-    scene_path: Annotated[Path, typer.Argument(metavar="INPUT", help="Tile folder, ENVI cube or other scene.")],
-    out: Annotated[
-        Path,
-        typer.Option(
-            help="GeoTIFF for the score; invalid pixels become no-data. "
-            "noise-aware-mf writes three more beside it: _sigma, _posterior and _posterior_sigma."
+    method: Annotated[
+        str,
+        typer.Argument(
+            metavar="METHOD",
+            help=f"One of {', '.join(FILTERS)}.",
+            autocompletion=completing(lambda: list(FILTERS)),
         ),
     ],
-    columns: Annotated[int | None, typer.Option(min=1, help="mag1c: columns that share a background; all.")] = None,
-    target: Annotated[
-        str | None, typer.Option(help="cem, mf, ace: 'scaled' by the mean spectrum, or 'plain' as first published.")
+    scene_path: Annotated[Path, typer.Argument(metavar="INPUT", help="A scene file or a tile folder.")],
+    out: Annotated[
+        Path, output_file("GeoTIFF file for the score; noise-aware-mf writes its other maps beside it, as *_sigma.tif.")
+    ],
+    columns: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Only for mag1c: columns that share one background. By default all."),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw image and score into this PNG file.")] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"Only for cem, mf, ace: which target spectrum, {' or '.join(get_args(TargetRule))}; see the docs.",
+            autocompletion=completing(lambda: get_args(TargetRule)),
+        ),
+    ] = None,
+    plot: Annotated[Path | None, output_file("PNG file for a picture of scene and score.")] = None,
+    unit: UnitOption = None,
+    scale: ScaleOption = None,
+    keep_water: KeepWater = False,
+    keep_cloud: KeepCloud = False,
+    keep_cirrus: KeepCirrus = False,
+    keep_snow: KeepSnow = False,
+    keep_flare: KeepFlare = False,
+    keep_saturated: KeepSaturated = False,
 ) -> None:
-    """Run one classical methane filter on one scene or tile."""
-    from flame.io import read_scene
+    """Run a classical methane filter on one scene; works with the bands of any sensor."""
+    from flame.io import open_scene
     from flame.products.geolocate import map_grid
     from flame.products.geotiff import write_cog
 
-    chosen = filter_named(method)
-    settings = _settings(chosen.name, columns, target)
-    scene = read_scene(scene_path).methane()
-    image = scene.radiance, scene.bands, scene.valid
-    layers = chosen.layers(*image, settings) if chosen.layers else {"score": chosen.score(*image, settings)}
+    chosen = _chosen(method, target)
+    settings = _settings(chosen.name, columns)
+    options = open_options(
+        unit,
+        scale,
+        water=keep_water,
+        cloud=keep_cloud,
+        cirrus=keep_cirrus,
+        snow=keep_snow,
+        flare=keep_flare,
+        saturated=keep_saturated,
+    )
+    scene = open_scene(scene_path, options).methane()
+    layers = filter_layers(chosen, scene, settings)
+    valid = scene.valid
     written: list[Path] = []
     for name, layer in layers.items():
-        written.append(out.with_stem(f"{out.stem}_{name}") if written else out)
         what = f"{chosen.title}, {name}" if len(layers) > 1 else chosen.title
-        shown = scene.valid & np.isfinite(layer)
+        written.append(out.with_stem(f"{out.stem}_{name}") if written else out)
+        shown = valid & np.isfinite(layer)
         write_cog(written[-1], layer, shown, map_grid(scene.geo), f"{what} ({chosen.unit})", {"filter": chosen.name})
     score = next(iter(layers.values()))
 
-    console = Console(highlight=False)
-    values = score[scene.valid]
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    values = score[valid]
     rows, cols = scene.shape
     console.print(
         f"{chosen.title} on {scene_path}: {rows} x {cols} pixels, {values.size} valid, {scene.bands.describe()}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flame.cli.options import ModelName, Runtime, Threads, output_folder
 from flame.files import write_json
 
 if TYPE_CHECKING:
@@ -16,23 +17,28 @@ if TYPE_CHECKING:
 
 
 def run(
-    model: Annotated[str | None, typer.Option(help="A packaged name, or an ONNX file.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for profile.json and profile.png.")] = Path("profile-output"),
-    runtime: Annotated[str, typer.Option(help="auto, native, onnxruntime or openvino.")] = "auto",
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; all cores if not given.")] = None,
-    tiles: Annotated[int, typer.Option(min=1, help="Tiles in the fixed set.")] = 5,
-    warm_up: Annotated[int, typer.Option(min=0, help="Untimed detections before.")] = 50,
-    repetitions: Annotated[int, typer.Option(min=1, help="Timed passes over the set.")] = 200,
-    sysfs_root: Annotated[Path, typer.Option(help="Root below which sensors are looked for.")] = Path("/"),
+    model: ModelName = None,
+    out: Annotated[Path, output_folder("Folder for profile.json and profile.png.")] = Path("profile-output"),
+    runtime: Runtime = "auto",
+    threads: Threads = None,
+    tiles: Annotated[int, typer.Option(min=1, metavar="N", help="How many tiles to detect in, again and again.")] = 5,
+    warm_up: Annotated[int, typer.Option(min=0, metavar="N", help="Detections before the clock starts.")] = 50,
+    repetitions: Annotated[int, typer.Option(min=1, metavar="N", help="Timed passes over all tiles.")] = 200,
+    sysfs_root: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where to look for power and temperature readings.")
+    ] = Path("/"),
 ) -> None:
-    """Measure a model here: 50 warm-ups, 200 passes over five tiles, sensors every 100 ms (sec:edge_hardware)."""
+    """Measure how fast a model runs on this computer, and with how much power and heat.
 
+    Follows the paper's protocol: 50 detections to warm up, then 200 passes over five tiles, with power and temperature
+    read every 100 ms where the computer tells them.
+    """
     from rich.console import Console
 
     from flame.cli.progress import counting
     from flame.onboard import Detector
     from flame.onboard.profile import ProfileSettings, profile
-    from flame.onboard.sensors import find_sensors
+    from flame.onboard.telemetry import find_sensors
     from flame.pipeline.demo import demo_tile
     from flame.products.profile_figure import plot_profile
 

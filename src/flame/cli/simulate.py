@@ -8,9 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from flame.cli.options import (
+    DEFAULT_SENSOR,
+    Background,
+    Preset,
+    Seed,
+    SimulatedSensor,
+    TileSize,
+    Workers,
+    input_path,
+    output_file,
+    output_folder,
+)
 from flame.errors import FlameError
 from flame.files import write_json
-from flame.physics import SENSORS
 
 if TYPE_CHECKING:
     from flame.pipeline.datasets import SimulationPlan
@@ -19,45 +30,56 @@ _SHEET_TILES = 12
 
 
 def run(
-    out: Annotated[Path | None, typer.Option(help="Folder for the tiles, train.csv and test.csv.")] = None,
-    tiles: Annotated[int, typer.Option(min=1, help="Number of tiles.")] = 60,
-    size: Annotated[int, typer.Option(min=16, help="Rows and columns of a tile.")] = 128,
-    sensor: Annotated[str, typer.Option(help=f"One of {', '.join(SENSORS)}.")] = "aviris-ng",
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same bytes.")] = 0,
-    preset: Annotated[str, typer.Option(help="Breadth of the distributions: wide or narrow.")] = "wide",
-    background: Annotated[
-        list[Path] | None, typer.Option(help="Real scene to inject plumes into; may be given more than once.")
+    out: Annotated[
+        Path | None, output_folder("Folder for the tiles: one folder per tile, train.csv and test.csv.")
     ] = None,
+    tiles: Annotated[int, typer.Option(min=1, metavar="N", help="Number of tiles.")] = 60,
+    size: TileSize = 128,
+    sensor: SimulatedSensor = None,
+    seed: Seed = 0,
+    preset: Preset = "wide",
+    background: Background = None,
     background_noise: Annotated[
-        bool, typer.Option(help="Add sensor noise to real backgrounds; not needed where theirs is complete.")
+        bool, typer.Option(help="Whether to add sensor noise to a real scene; one with its own noise needs none.")
     ] = True,
-    test_share: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of tiles in the test split.")] = 0.2,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes; one for each core if not given.")] = None,
-    check: Annotated[bool, typer.Option("--check", help="Compare the tiles with real ones.")] = False,
+    test_share: Annotated[
+        float, typer.Option(min=0.0, max=1.0, metavar="SHARE", help="Share of the tiles kept for testing, 0 to 1.")
+    ] = 0.2,
+    workers: Workers = None,
+    check: Annotated[bool, typer.Option("--check", help="Compare the simulated tiles with real ones.")] = False,
     reference: Annotated[
-        Path | None, typer.Option(help="STARCOP folder to compare with; its published figures if not given.")
+        Path | None,
+        input_path("--check: folder of real tiles. By default STARCOP's published figures.", metavar="FOLDER"),
     ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the comparison to this JSON file.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the comparison into this PNG file.")] = None,
+    json: Annotated[Path | None, output_file("--check: JSON file for the comparison.")] = None,
+    plot: Annotated[Path | None, output_file("--check: PNG file for the comparison.")] = None,
     sheet: Annotated[
-        Path | None, typer.Option("--contact-sheet", help="Draw RGB, enhancement, label and MAG1C into this PNG file.")
+        Path | None, output_file("PNG file for a picture of up to 12 tiles with their plumes.", "--contact-sheet")
     ] = None,
 ) -> None:
-    """Simulate labelled tiles, or compare a sample of them with STARCOP (--check)."""
+    """Make labelled tiles with methane plumes, for training and testing.
+
+    The tiles are written in the layout of the STARCOP data set. `--background` puts plumes into a real scene instead of
+    simulated ground. `--check` compares the tiles with real ones.
+    """
+    from flame.pipeline.backgrounds import require_sensor
     from flame.pipeline.datasets import SimulationPlan
 
     if out is None and not check and sheet is None:
         raise FlameError("nothing to do: give --out FOLDER, --check or --contact-sheet FILE")
     if not check and (reference or json or plot):
         raise FlameError("--reference, --json and --plot belong to --check")
+    backgrounds = tuple(str(path) for path in background or ())
+    if sensor is not None:
+        require_sensor(backgrounds, sensor)
     plan = SimulationPlan(
         tiles=tiles,
         seed=seed,
         preset=preset,
         size=size,
-        sensor=sensor,
+        sensor=sensor or DEFAULT_SENSOR,
         test_share=test_share,
-        backgrounds=tuple(str(path) for path in background or ()),
+        backgrounds=backgrounds,
         background_noise=background_noise,
     )
     console = Console()
@@ -76,7 +98,7 @@ def _write(plan: SimulationPlan, out: Path, workers: int | None, console: Consol
     with counting(console, "simulating", plan.tiles) as step:
         records = simulate_dataset(plan, out, workers, on_tile=lambda _: step())
     with_plume = sum(record.has_plume for record in records)
-    console.print(f"{len(records)} tiles in {out}, {with_plume} with a plume")
+    console.print(f"{len(records)} tiles in {out}, {with_plume} with a plume", markup=False, soft_wrap=True)
 
 
 def _check(
@@ -87,15 +109,17 @@ def _check(
     workers: int | None,
     console: Console,
 ) -> None:
-
     from flame.bench.calibration import compare, measure_folder, measure_simulation, published_starcop
-    from flame.bench.calibration_report import comparison_table, plot_comparison
+    from flame.bench.calibration_report import comparison_table, filter_table, plot_comparison
     from flame.cli.progress import counting
 
     with counting(console, "measuring", plan.tiles) as step:
         simulated = measure_simulation(plan, workers, on_tile=step)
     comparison = compare(simulated, published_starcop() if reference is None else measure_folder(reference))
     console.print(comparison_table(comparison))
+    filters = filter_table(comparison)
+    if filters is not None:
+        console.print(filters)
     if json is not None:
         write_json(json, comparison.to_json())
     if plot is not None:
@@ -106,4 +130,4 @@ def _draw_sheet(plan: SimulationPlan, sheet: Path, console: Console) -> None:
     from flame.products.contact_sheet import contact_sheet
 
     contact_sheet([plan.draw(index).tile for index in range(min(plan.tiles, _SHEET_TILES))], sheet)
-    console.print(f"wrote {sheet}")
+    console.print(f"wrote {sheet}", markup=False, soft_wrap=True)

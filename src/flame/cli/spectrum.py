@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from flame.cli.options import input_path, output_file, sensor_option
 from flame.errors import FlameError
 from flame.files import whole_file
 from flame.physics import SENSORS, BandSet, methane_table, sensor, unit_absorption
@@ -24,10 +25,10 @@ def _bands(sensor_name: str | None, file: Path | None, everything: bool) -> tupl
         chosen = sensor(sensor_name)
         bands, title = chosen.bands, chosen.title
     else:
-        from flame.io import read_scene
+        from flame.io import open_scene
 
         assert file is not None
-        bands, title = read_scene(file).bands, file.name
+        bands, title = open_scene(file).bands, file.name
     if not everything:
         return bands.methane(), title
     table = methane_table()
@@ -35,17 +36,18 @@ def _bands(sensor_name: str | None, file: Path | None, everything: bool) -> tupl
 
 
 def run(
-    sensor_name: Annotated[
-        str | None, typer.Option("--sensor", help=f"Nominal bands of a sensor: {', '.join(SENSORS)}.")
-    ] = None,
-    file: Annotated[Path | None, typer.Option(help="Take the bands of this scene instead.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write centre, FWHM and s of each band to this CSV file.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the absorption figure into this PNG file.")] = None,
+    sensor_name: Annotated[str | None, sensor_option("Take the nominal bands of this sensor")] = None,
+    file: Annotated[Path | None, input_path("Take the bands of this scene instead.", metavar="SCENE")] = None,
+    csv: Annotated[Path | None, output_file("CSV file for centre, width and absorption of each band.")] = None,
+    plot: Annotated[Path | None, output_file("PNG file for the absorption figure.")] = None,
     everything: Annotated[
-        bool, typer.Option("--all-bands", help="All bands from 1400 to 2500 nm, not only the methane window.")
+        bool, typer.Option("--all-bands", help="All bands from 1400 to 2500 nm, not only those used for methane.")
     ] = False,
 ) -> None:
-    """Print the unit methane absorption spectrum of a sensor's bands, per 100,000 ppm m."""
+    """Print how strongly methane absorbs in each band of a sensor or a file.
+
+    The unit is the change of log-radiance per 100,000 ppm m of methane, as in MAG1C; negative where methane absorbs.
+    """
     bands, title = _bands(sensor_name, file, everything)
     spectrum = unit_absorption(bands)
     console = Console()
@@ -64,9 +66,9 @@ def run(
         header = "centre_nm,fwhm_nm,unit_absorption_per_1e5_ppm_m"
         with whole_file(csv) as partial:
             np.savetxt(partial, columns, ("%.4f", "%.4f", "%.8f"), delimiter=",", comments="", header=header)
-        console.print(f"wrote {csv}")
+        console.print(f"wrote {csv}", markup=False, soft_wrap=True)
     if plot is not None:
         from flame.products.spectrum_figure import plot_absorption
 
         plot_absorption(bands, spectrum, title, plot)
-        console.print(f"wrote {plot}")
+        console.print(f"wrote {plot}", markup=False, soft_wrap=True)

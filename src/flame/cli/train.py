@@ -11,34 +11,58 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from flame.cli.options import Seed, Threads, completing, input_path, output_folder, require_torch, trained_model
+
 if TYPE_CHECKING:
     from flame.training.loop import StepReport
 
+_RECIPES = ("paper", "strict-paper", "cpu", "flame-plus", "tiny")
+"""As in `flame.training.recipes`, which cannot be asked without PyTorch."""
+
 
 def run(
-    data: Annotated[list[Path], typer.Option(help="STARCOP-layout folder; may be given more than once.")],
-    out: Annotated[Path, typer.Option(help="Run folder: model, checkpoint, log and curves.")],
-    recipe: Annotated[str, typer.Option(help="paper, cpu, flame-plus or tiny.")] = "paper",
-    seed: Annotated[int, typer.Option(min=0, help="Decides initial weights, order and augmentation.")] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the folder's checkpoint.")] = False,
+    data: Annotated[
+        list[Path], input_path("Folder of labelled tiles in the STARCOP layout; may be repeated.", metavar="FOLDER")
+    ],
+    out: Annotated[Path, output_folder("Run folder: the model, a checkpoint, a log and its curves.")],
+    recipe: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"Which settings to train with: {', '.join(_RECIPES)}.",
+            autocompletion=completing(lambda: _RECIPES),
+        ),
+    ] = "paper",
+    seed: Seed = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in the run folder.")] = False,
     start: Annotated[
-        Path | None, typer.Option(help="Run folder or model.safetensors whose weights to start from.")
+        Path | None, input_path("Start with the weights of this run folder or model.safetensors.", metavar="RUN")
     ] = None,
     validation: Annotated[
-        list[Path] | None, typer.Option(help="Choose the epoch by the training tiles of this folder instead.")
+        list[Path] | None,
+        input_path(
+            "Choose the best epoch on the training tiles of this folder, not on some of --data; their scenes are then "
+            "not trained on; may be repeated.",
+            metavar="FOLDER",
+        ),
     ] = None,
     change: Annotated[
-        list[str] | None, typer.Option("--set", help="Change a setting of the recipe: model.score=none.")
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Change a setting, such as batch.size=4; may be repeated."),
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that build the cache.")] = 1,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads of torch; all cores if not given.")] = None,
+    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Processes that prepare the tiles.")] = 1,
+    threads: Threads = None,
 ) -> None:
-    """Train a model; runs on the CPU, a GPU, or under torchrun on many, and survives being killed (--resume)."""
+    """Train a model on labelled tiles.
+
+    Runs on the CPU, on a GPU, or on many under torchrun. A run that was killed goes on with `--resume`.
+    """
+    require_torch("flame train")
     import torch
 
     from flame.models.weights import load_model
     from flame.training import recipes
-    from flame.training.data import JoinedTiles, open_split, training_and_validation
+    from flame.training.data import training_and_validation
     from flame.training.distributed import join, one_after_another
     from flame.training.loop import Trainer
     from flame.training.overrides import override
@@ -54,16 +78,13 @@ def run(
             console.print(f"cache: {done} of {total} tiles")
 
     with one_after_another():
-        training, held = training_and_validation(data, workers, told)
-        if validation:
-            held = JoinedTiles(tuple(open_split(root, "train", workers, told) for root in validation))
+        training, held = training_and_validation(data, workers, told, chosen.keep == "best", validation or ())
     console.print(f"{len(training)} training and {len(held)} validation tiles, recipe {chosen.name}, seed {seed}")
     with _watching(console) as watch:
-        given = None if start is None else load_model(start)
+        given = None if start is None else load_model(trained_model(start))
         progress = Trainer(chosen, training, held, out, seed, resume, watch, given).run()
-    console.print(
-        f"best validation F1 {progress.best_f1:.3f} in epoch {progress.best_epoch}: {out / 'model.safetensors'}"
-    )
+    kept = f"epoch {progress.best_epoch}, validation F1 {progress.best_f1:.3f}"
+    console.print(f"kept {kept}: {out / 'model.safetensors'}")
 
 
 @contextmanager

@@ -67,12 +67,28 @@ class ScoreHistogram:
         Raises:
             ScoreError: If the score of a valid pixel is not finite.
         """
+        histogram = cls()
+        histogram.include(score, label, valid)
+        return histogram
+
+    def include(
+        self,
+        score: Float[np.ndarray, "row col"],
+        label: Bool[np.ndarray, "row col"],
+        valid: Bool[np.ndarray, "row col"],
+    ) -> None:
+        """Counts one more tile's valid pixels in place, which costs less than a histogram of its own.
+
+        Raises:
+            ScoreError: If the score of a valid pixel is not finite.
+        """
         seen = np.ascontiguousarray(score[valid], dtype=np.float32)
         if not np.isfinite(seen).all():
             raise ScoreError(f"{int((~np.isfinite(seen)).sum())} valid pixels have a NaN or infinite score")
         bins = _ordered(seen + np.float32(0.0)) >> np.uint32(32 - _KEPT_BITS)  # + 0 turns -0 into 0
         marked = label[valid]
-        return cls(np.bincount(bins[marked], minlength=_BINS), np.bincount(bins[~marked], minlength=_BINS))
+        np.add.at(self.plume, bins[marked], 1)
+        np.add.at(self.background, bins[~marked], 1)
 
     def __add__(self, other: ScoreHistogram) -> ScoreHistogram:
         return ScoreHistogram(self.plume + other.plume, self.background + other.background)

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 
 from flame.detection.histogram import ScoreHistogram
 
-__all__ = ["PLUME_SIZE_EDGES", "STRONG_EMISSION_KG_H", "Evaluation", "Metrics", "PixelCounts"]
+__all__ = ["PLUME_SIZE_EDGES", "STRONG_EMISSION_KG_H", "Evaluation", "Metrics", "PixelCounts", "logit"]
 
 STRONG_EMISSION_KG_H = 1000.0
 """Plumes from this emission rate on are strong, the others weak (STARCOP's split)."""
@@ -199,7 +199,7 @@ class Evaluation:
         """
         counts = PixelCounts.of(mask, label, valid)
         self._counts += counts
-        self._histogram += ScoreHistogram.of(_logit(score) if self._probabilities else score, label, valid)
+        self._histogram.include(logit(score) if self._probabilities else score, label, valid)
         plume_pixels = counts.tp + counts.fn
         self._sizes[plume_size_bin(plume_pixels, label.shape)] += counts
         self._tiles += 1
@@ -232,7 +232,7 @@ class Evaluation:
         )
 
 
-def _logit(probability: Float[np.ndarray, "row col"]) -> Float[np.ndarray, "row col"]:
+def logit(probability: Float[np.ndarray, "row col"]) -> Float[np.ndarray, "row col"]:
     """Logit of probabilities, with 0 and 1 moved to the nearest that float32 tells apart; NaN stays NaN."""
     tiny = 2.0**-30
     p = np.clip(probability.astype(np.float64), tiny, 1.0 - tiny)

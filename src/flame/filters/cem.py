@@ -33,7 +33,7 @@ def score(
         settings: Target and background; defaults if None.
 
     Returns:
-        Statistic; with the `scaled` target a score of 1 is 100,000 ppm m. 0 where invalid.
+        Statistic; with the `multiplicative` target a score of 1 is 100,000 ppm m. 0 where invalid.
     """
     settings = settings or LinearSettings()
     usable, background = usable_background(pixels_of(radiance, bands, valid), settings.background)

@@ -88,5 +88,7 @@ def score(
         try:
             out[:, part] = _enhancement(np.ascontiguousarray(radiance[:, :, part]), bands, valid[:, part], settings)
         except FilterError as reason:
-            raise FilterError(f"columns {part.start} to {part.stop - 1}: {reason}; take more columns a group") from None
+            raise FilterError(
+                f"columns {part.start} to {part.stop - 1}: {reason}; use more columns per group"
+            ) from None
     return out

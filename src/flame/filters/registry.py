@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Bool, Float32
 
 from flame.filters import ace, cem, log_mf, mag1c, mag1c_sas, mf, noise_aware
 from flame.filters.errors import FilterError
+from flame.filters.target import LinearSettings
+from flame.physics import BandSet
 
-__all__ = ["FILTERS", "Filter", "filter_named"]
+__all__ = ["FILTERS", "LINEAR", "Filter", "filter_named"]
 
 
 @dataclass(frozen=True)
@@ -36,12 +38,32 @@ class Filter:
     layers: Callable[..., dict[str, Float32[np.ndarray, "row col"]]] | None = None
 
 
+def _additive(score: Callable[..., Float32[np.ndarray, "row col"]]) -> Callable[..., Float32[np.ndarray, "row col"]]:
+    """The same linear filter with the additive target, whatever other settings are given."""
+
+    def additive(
+        radiance: Float32[np.ndarray, "band row col"],
+        bands: BandSet,
+        valid: Bool[np.ndarray, "row col"],
+        settings: LinearSettings | None = None,
+    ) -> Float32[np.ndarray, "row col"]:
+        return score(radiance, bands, valid, replace(settings or LinearSettings(), target="additive"))
+
+    return additive
+
+
+LINEAR = ("cem", "mf", "ace")
+"""The filters that look for one spectrum; each is offered with both targets, the additive one as in `mf-additive`."""
+
 FILTERS: dict[str, Filter] = {
     entry.name: entry
     for entry in (
         Filter("cem", "CEM", cem.score, "statistic", 0.004),
         Filter("mf", "Matched filter", mf.score, "statistic", 0.004),
         Filter("ace", "ACE", ace.score, "statistic", 0.03),
+        Filter("cem-additive", "CEM, additive target", _additive(cem.score), "statistic", 0.004),
+        Filter("mf-additive", "Matched filter, additive target", _additive(mf.score), "statistic", 0.004),
+        Filter("ace-additive", "ACE, additive target", _additive(ace.score), "statistic", 0.03),
         Filter("mag1c", "MAG1C", mag1c.score, "ppm m", 300.0),
         Filter("mag1c-sas", "MAG1C-SAS", mag1c_sas.score, "ppm m", 300.0),
         Filter("log-mf", "Log-domain matched filter", log_mf.score, "ppm m", None),

@@ -14,10 +14,10 @@ from flame.physics import BandSet, unit_absorption
 
 __all__ = ["LinearSettings", "TargetRule", "target_spectrum"]
 
-TargetRule = Literal["scaled", "plain"]
-"""`scaled`: mean spectrum times unit absorption, the change of radiance that methane makes (eq:mf_estimate of the
-paper). A score of 1 is then 100,000 ppm m. `plain`: the unit absorption itself, as if it were a radiance, less the mean
-in the filters that centre; what Herec et al. (2025) ran for the published baselines."""
+TargetRule = Literal["multiplicative", "additive"]
+"""`multiplicative`: mean spectrum times unit absorption, the change of radiance that methane makes (eq:mf_estimate of
+the paper). A score of 1 is then 100,000 ppm m. `additive`: the unit absorption itself, as if it were a radiance, less
+the mean in the filters that centre; what Herec et al. (2025) ran, and so the CEM, MF and ACE rows of the paper."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class LinearSettings:
         background: How the background is estimated.
     """
 
-    target: TargetRule = "scaled"
+    target: TargetRule = "multiplicative"
     background: BackgroundSettings = field(default_factory=BackgroundSettings)
 
 
@@ -44,6 +44,6 @@ def target_spectrum(
     unit_spectrum = unit_absorption(bands)
     if not (np.abs(unit_spectrum) > 1e-6).any():
         raise FilterError(f"methane absorbs in none of {bands.describe()}; give bands between 2122 and 2488 nm")
-    if rule == "scaled":
+    if rule == "multiplicative":
         return np.asarray(background.mean * unit_spectrum)
     return np.asarray(unit_spectrum - background.mean if centred else unit_spectrum)

@@ -80,7 +80,7 @@ def whitening(covariance: Float64[np.ndarray, "band band"], shrinkage: float = 0
     rank = int(np.count_nonzero(varies))
     if rank < _LEAST_RANK * values.size:
         raise FilterError(
-            f"{values.size} bands vary in only {rank} independent ways, so many a surface would pass for methane; was "
+            f"{values.size} bands vary in only {rank} independent ways, so many surfaces would look like methane; was "
             "noise removed from the image? If it must be used, set BackgroundSettings(shrinkage=1e-4)"
         )
     values, vectors = values[varies], vectors[:, varies]

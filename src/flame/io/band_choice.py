@@ -73,7 +73,7 @@ def choose_bands(
     try:
         bands = BandSet(chosen_nm, width_nm)
     except BandError as failure:
-        raise ReaderError(path, str(failure), "mend the wavelengths in the file") from failure
+        raise ReaderError(path, str(failure), "correct the wavelengths in the file") from failure
     return BandChoice(index, bands, _rgb(centres_nm, usable), notes)
 
 

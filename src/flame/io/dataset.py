@@ -94,4 +94,4 @@ class Dataset:
 def _summary(root: Path, lost: Sequence[TileFailure], listed: int) -> ReaderError:
     lines = "".join(f"\n  {failure.message}" for failure in lost[:5])
     more = f"\n  and {len(lost) - 5} more" if len(lost) > 5 else ""
-    return ReaderError(root, f"{len(lost)} of {listed} tiles could not be read", f"mend or remove them:{lines}{more}")
+    return ReaderError(root, f"{len(lost)} of {listed} tiles could not be read", f"fix or remove them:{lines}{more}")

@@ -1,48 +1,101 @@
 """ENVI cubes: a text header beside a binary file, interleaved by band, line or pixel, of either byte order.
 
-GDAL reads the binary and the map; wavelengths, widths, bad bands and units come from the header.
+AVIRIS-NG and the older AVIRIS-3 products come so, with files beside them that tell where the pixels are. Any other
+cube with wavelengths is read too, if its header or the user says the radiance unit.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
-from rasterio.windows import Window
 
-from flame.io.band_choice import choose_bands
-from flame.io.envi_header import EnviHeader
+from flame.io.assemble import Cube, scene_of
+from flame.io.envi_binary import EnviBinary
+from flame.io.envi_header import EnviHeader, binary_of, header_of
+from flame.io.envi_location import angles_beside, geo_of_envi
 from flame.io.errors import ReaderError
-from flame.io.raster import geo_of, open_raster
-from flame.io.validity import count_note, find_valid
-from flame.physics import METHANE_WINDOW_NM
-from flame.scene import Acquisition, Scene
+from flame.io.options import OpenOptions
+from flame.io.radiance_unit import scale_to_radiance
+from flame.physics import METHANE_WINDOW_NM, RADIANCE_UNIT
+from flame.scene import Acquisition, Scene, SceneError, SceneFile
 
-__all__ = ["LOOKS_LIKE", "is_envi", "read_envi", "shape_of_envi"]
+__all__ = ["LOOKS_LIKE", "is_envi", "open_envi", "read_envi", "shape_of_envi"]
 
-LOOKS_LIKE = "an ENVI cube: the binary file or the .hdr beside it"
+LOOKS_LIKE = "an ENVI cube such as AVIRIS-NG's: the binary file or the .hdr beside it"
 
-DATA_SUFFIXES = ("", ".img", ".dat", ".bsq", ".bil", ".bip", ".raw", ".bin")
+_RADIANCE_NAME = re.compile(r"^(ang|av3)\d{8}t\d{6}.*rdn", re.IGNORECASE)
+"""AVIRIS-NG and AVIRIS-3 radiance files: float, in `RADIANCE_UNIT` by their product description."""
 
 
 def is_envi(path: Path) -> bool:
     """Whether a path is an ENVI header, or a file with one beside it."""
-    if path.suffix.lower() == ".hdr":
-        headers = [path]
-    else:
-        headers = [path.with_name(path.name + ".hdr"), path.with_suffix(".hdr")]
-    for header in headers:
-        if path.is_file() and header.is_file():
-            with header.open("rb") as text:
-                return text.read(4) == b"ENVI"
-    return False
+    return header_of(path) is not None
 
 
 def shape_of_envi(path: Path | str) -> tuple[int, int]:
     """Rows and columns of a cube, without reading it."""
-    with open_raster(_binary_of(Path(path))) as source:
-        return int(source.height), int(source.width)
+    header = EnviHeader.read(binary_of(Path(path)))
+    return header.shape[1], header.shape[2]
+
+
+def open_envi(
+    path: Path | str,
+    options: OpenOptions | None = None,
+    *,
+    centres_nm: Float[np.ndarray, " band"] | None = None,
+    physical: bool = True,
+) -> SceneFile:
+    """Opens a cube; only the lines and bands asked for leave the disk.
+
+    Args:
+        path: The binary file or its header.
+        options: Unit, bands and masks.
+        centres_nm: Centres of all bands, if the header does not list them.
+        physical: False if the numbers are radiance times an unknown factor: then no surface tests.
+
+    Raises:
+        ReaderError: If the header or the binary is damaged, or the cube holds no radiance.
+    """
+    path, options = Path(path), options or OpenOptions()
+    header = EnviHeader.read(binary_of(path))
+    if centres_nm is None:
+        centres_nm = header.centres_nm()
+    gain, offset = header.numbers("data_gain_values"), header.numbers("data_offset_values")
+    words = [text for key, text in header.fields.items() if key == "description" or "unit" in key]
+    if "wavelength_units" in header.fields:
+        words.remove(header.fields["wavelength_units"])
+    known = bool(_RADIANCE_NAME.match(header.path.name)) and header.dtype.kind == "f"
+    scale, notes = scale_to_radiance(
+        header.path,
+        words,
+        options,
+        by_product=RADIANCE_UNIT if known else None,
+        counts=header.dtype.name if header.dtype.kind != "f" and gain is None else None,
+        reflectance="reflectance_scale_factor" in header.fields,
+    )
+    ignore = header.number("data_ignore_value")
+    sun, view = angles_beside(header.path)
+    binary = EnviBinary(header)
+    cube = Cube(
+        path=header.path,
+        shape=(header.shape[1], header.shape[2]),
+        centres_nm=centres_nm,
+        read=binary.read,
+        scale=scale,
+        fwhm_nm=header.fwhm_nm(),
+        good=header.good_bands(),
+        gain=gain,
+        offset=offset,
+        fill=(-9999.0,) if ignore is None or ignore == 0 else (ignore, -9999.0),
+        find_surface=physical,
+        geo=geo_of_envi(header),
+        acquisition=Acquisition(header.sensor(), header.time(), sun, view, str(path), notes),
+        close=binary.close,
+    )
+    return scene_of(cube, options)
 
 
 def read_envi(
@@ -53,57 +106,13 @@ def read_envi(
     window_nm: tuple[float, float] = METHANE_WINDOW_NM,
     unit: str | None = None,
     centres_nm: Float[np.ndarray, " band"] | None = None,
+    physical: bool = True,
 ) -> Scene:
-    """Reads a cube or a part of it; only the rows, columns and bands asked for leave the disk.
-
-    Args:
-        path: The binary file or its header.
-        rows: Rows to read.
-        cols: Columns to read.
-        window_nm: Which bands to read, by their centres; red, green and blue come along if the cube has them.
-        unit: Radiance unit, spelled as in `flame.physics.units`. By default what the header says; a float cube whose
-            header says nothing is taken to be in `RADIANCE_UNIT`, and `acquisition.extra` notes it.
-        centres_nm: Centres of all bands, if the header does not list them.
-
-    Raises:
-        ReaderError: If the header or the binary is damaged, the cube holds no radiance or no usable pixel.
-    """
-    path = Path(path)
-    binary = _binary_of(path)
-    with open_raster(binary) as source:
-        header = EnviHeader.of(binary, source)
-        if centres_nm is None:
-            centres_nm = header.centres_nm()
-        choice = choose_bands(binary, centres_nm, header.fwhm_nm(), header.good_bands(), window_nm)
-        scale, notes = header.radiance_scale(unit)
-        window = Window.from_slices(rows, cols, height=source.height, width=source.width)
-        wanted = [*choice.index.tolist(), *(choice.rgb or ())]
-        cube = source.read([at + 1 for at in wanted], window=window, out_dtype=np.float32)
-        nodata, geo = source.nodata, geo_of(source, window)
-    if nodata is not None and nodata != 0:
-        cube[cube == np.float32(nodata)] = np.nan
-    radiance = cube[: len(choice.bands)]
-    rgb = cube[len(choice.bands) :] if choice.rgb else None
-    valid = find_valid(radiance, rgb)
-    if not valid.any():
-        raise ReaderError(binary, "no usable pixel: every one is NaN, fill or zero", "give another cube or window")
-    if scale != 1.0:
-        cube *= np.float32(scale)
-    acquisition = Acquisition(
-        sensor=header.sensor(),
-        time=header.time(),
-        source=str(path),
-        extra=choice.notes | notes | count_note(valid),
-    )
-    return Scene(radiance, choice.bands, valid, rgb, geo, acquisition)
-
-
-def _binary_of(path: Path) -> Path:
-    if path.suffix.lower() != ".hdr":
-        return path
-    stem = path.with_suffix("")
-    for suffix in DATA_SUFFIXES:
-        binary = stem.with_name(stem.name + suffix)
-        if binary.is_file():
-            return binary
-    raise ReaderError(path, "the header's binary file is not there", f"put {stem.name} or {stem.name}.img beside it")
+    """Reads a cube or a part of it into memory; arguments as for `open_envi`."""
+    with open_envi(path, OpenOptions(unit=unit, window_nm=window_nm), centres_nm=centres_nm, physical=physical) as file:
+        try:
+            return file.window(rows, cols)
+        except SceneError as failure:
+            raise ReaderError(
+                path, f"no usable pixel in that part of it ({failure})", "give another cube or part"
+            ) from failure

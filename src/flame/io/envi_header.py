@@ -1,75 +1,155 @@
-"""What an ENVI header says beyond the shape of the cube."""
+"""ENVI headers: text beside a binary file that says how the cube is stored and what it holds."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
-import rasterio
 from jaxtyping import Bool, Float
 
+from flame.io.budget import check_cube, read_text, regular_file
 from flame.io.errors import ReaderError
-from flame.io.radiance_unit import find_radiance_unit
-from flame.physics import RADIANCE_UNIT, SENSORS, UnknownUnitError, radiance_scale
+from flame.io.names import acquisition_time, time_of_text
+from flame.physics import SENSORS
 
-__all__ = ["EnviHeader"]
+__all__ = ["EnviHeader", "binary_of", "header_of"]
 
-_SPELLINGS = {"ang": "aviris-ng", "avirisng": "aviris-ng", "aviris-next generation": "aviris-ng", "av3": "aviris-3"}
+DATA_SUFFIXES = ("", ".img", ".dat", ".bsq", ".bil", ".bip", ".raw", ".bin")
+MAX_HEADER_BYTES = 8_000_000
+
+_TYPES = {1: "u1", 2: "i2", 3: "i4", 4: "f4", 5: "f8", 12: "u2", 13: "u4", 14: "i8", 15: "u8"}
+_SPELLINGS = {
+    "ang": "aviris-ng",
+    "avirisng": "aviris-ng",
+    "aviris-next generation": "aviris-ng",
+    "av3": "aviris-3",
+    "aviris3": "aviris-3",
+}
+_ENTRY = re.compile(r"^[ \t]*([A-Za-z][^=\n]*?)[ \t]*=[ \t]*(\{[^}]*\}?|[^\n]*)", re.MULTILINE)
 
 
-@dataclass(frozen=True)
+def header_of(path: Path) -> Path | None:
+    """The ENVI header of a path: itself, or the one beside it; None if there is none that begins as one does."""
+    if path.suffix.lower() == ".hdr":
+        headers = [path]
+    else:
+        headers = [path.with_name(path.name + ".hdr"), path.with_suffix(".hdr")]
+    for header in headers:
+        if path.is_file() and header.is_file():
+            with header.open("rb") as text:
+                if text.read(4) == b"ENVI":
+                    return header
+    return None
+
+
+def binary_of(path: Path) -> Path:
+    """The binary file of a header; any other path is taken for the binary itself."""
+    if path.suffix.lower() != ".hdr":
+        return path
+    stem = path.with_suffix("")
+    for suffix in DATA_SUFFIXES:
+        binary = stem.with_name(stem.name + suffix)
+        if binary.is_file():
+            return binary
+    raise ReaderError(path, "the header's binary file is not there", f"put {stem.name} or {stem.name}.img beside it")
+
+
+@dataclass(frozen=True, eq=False)
 class EnviHeader:
     """The header of an ENVI cube.
 
     Attributes:
-        path: The cube, for messages.
-        fields: Its entries as text; keys in lower case with underscores, as GDAL gives them.
-        bands: How many bands it has.
-        dtype: NumPy name of its values' type.
+        path: The binary file, for messages.
+        fields: Its entries as text, lists with their braces; keys in lower case with underscores.
+        shape: Bands, rows and columns.
+        dtype: Type of the stored values, in the file's byte order.
+        interleave: `bsq`, `bil` or `bip`.
+        offset: Bytes before the first value.
     """
 
     path: Path
     fields: dict[str, str]
-    bands: int
-    dtype: str
+    shape: tuple[int, int, int]
+    dtype: np.dtype
+    interleave: str
+    offset: int
 
     @classmethod
-    def of(cls, path: Path, source: rasterio.DatasetReader) -> EnviHeader:
-        """Takes the header from an open cube, and refuses one whose binary is shorter than it says."""
-        if source.driver != "ENVI":
-            raise ReaderError(path, f"is a {source.driver} file, not an ENVI cube", "give the header's binary file")
-        fields = {key.lower(): value for key, value in source.tags(ns="ENVI").items()}
-        header = cls(path, fields, int(source.count), str(source.dtypes[0]))
-        values = header.bands * source.height * source.width
-        expected = int(fields.get("header_offset", 0)) + values * np.dtype(header.dtype).itemsize
-        if path.stat().st_size < expected:  # GDAL would fill the missing part with zeros and say nothing.
+    def read(cls, path: Path) -> EnviHeader:
+        """Reads the header of a binary file, and refuses one whose binary is shorter than it says."""
+        regular_file(path)
+        header = header_of(path)
+        if header is None:
+            raise ReaderError(path, "has no ENVI header beside it", f"put {path.name}.hdr beside it")
+        text = read_text(header, MAX_HEADER_BYTES)
+        fields = {re.sub(r"\s+", "_", key.strip().lower()): value.strip() for key, value in _ENTRY.findall(text)}
+
+        def whole(key: str, default: int | None = None) -> int:
+            word = fields.get(key, "" if default is None else str(default))
+            if not re.fullmatch(r"[+-]?\d{1,18}", word):
+                raise ReaderError(
+                    header, f"its '{key.replace('_', ' ')}' is '{word[:40]}'", "give a whole number there"
+                )
+            return int(word)
+
+        shape = (whole("bands"), whole("lines"), whole("samples"))
+        check_cube(header, *shape)
+        kind, order, offset = whole("data_type"), whole("byte_order", 0), whole("header_offset", 0)
+        if kind not in _TYPES or order not in (0, 1) or offset < 0:
             raise ReaderError(
-                path,
-                f"is truncated: {path.stat().st_size} bytes, its header tells of {expected}",
-                "copy or download it again",
+                header,
+                f"data type {kind}, byte order {order}, header offset {offset} cannot be read",
+                "store the cube again as real numbers or integers",
             )
-        return header
+        interleave = fields.get("interleave", "bsq").strip().lower()
+        if interleave not in ("bsq", "bil", "bip") or fields.get("file_compression", "0").strip() != "0":
+            raise ReaderError(
+                header, f"interleave '{interleave[:20]}' or a compressed binary", "store it as bsq or bil"
+            )
+        dtype = np.dtype(_TYPES[kind]).newbyteorder("<" if order == 0 else ">")
+        expected = offset + shape[0] * shape[1] * shape[2] * dtype.itemsize
+        size = path.stat().st_size
+        if size < expected:
+            raise ReaderError(
+                path, f"is truncated: {size} bytes, its header says {expected}", "copy or download it again"
+            )
+        return cls(path, fields, shape, dtype, interleave, offset)
+
+    @property
+    def bands(self) -> int:
+        """How many bands."""
+        return self.shape[0]
 
     def numbers(self, key: str) -> Float[np.ndarray, " band"] | None:
-        """A list with one number a band; None if the header has no such entry."""
+        """A list with one number per band; None if the header has no such entry."""
         if key not in self.fields:
             return None
         try:
             values = np.array([float(word) for word in self.fields[key].strip("{} \n").split(",") if word.strip()])
         except ValueError:
-            raise ReaderError(self.path, f"the header's {key} is not a list of numbers", "mend the header") from None
+            raise ReaderError(self.path, f"the header's {key} is not a list of numbers", "fix the header") from None
         if values.size != self.bands:
-            raise ReaderError(self.path, f"the header lists {values.size} {key} for {self.bands} bands", "mend it")
+            raise ReaderError(self.path, f"the header lists {values.size} {key} for {self.bands} bands", "fix it")
         return values
+
+    def number(self, key: str) -> float | None:
+        """An entry that is one number; None if there is none or it is something else."""
+        try:
+            value = float(self.fields.get(key, "").strip("{} \n"))
+        except ValueError:
+            return None
+        return value if np.isfinite(value) else None
 
     def centres_nm(self) -> Float[np.ndarray, " band"]:
         """Band centres from `wavelength`, in nm whatever the header's unit."""
         values = self.numbers("wavelength")
         if values is None:
-            raise ReaderError(self.path, "the header lists no wavelength", "add 'wavelength = { ... }', one a band")
+            raise ReaderError(
+                self.path, "the header lists no wavelength", "add 'wavelength = { ... }' with one number for each band"
+            )
         return values * self._nm_per_unit(values)
 
     def fwhm_nm(self) -> Float[np.ndarray, " band"] | None:
@@ -90,29 +170,7 @@ class EnviHeader:
             return 1.0
         if unit.startswith(("micro", "um", "µm")):
             return 1000.0
-        return 1.0 if float(np.nanmax(centres)) > 100.0 else 1000.0
-
-    def radiance_scale(self, unit: str | None) -> tuple[float, dict[str, str]]:
-        """Factor to `RADIANCE_UNIT`, and what had to be assumed.
-
-        Args:
-            unit: The unit if the caller knows it; else the header's words decide.
-        """
-        words = {key: text for key, text in self.fields.items() if key == "description" or "unit" in key}
-        words.pop("wavelength_units", None)
-        stated = unit or next((found for text in words.values() if (found := find_radiance_unit(text))), None)
-        if stated is None and ("reflectance_scale_factor" in self.fields or np.dtype(self.dtype).kind != "f"):
-            raise ReaderError(
-                self.path,
-                f"holds {self.dtype} values of no stated radiance unit, perhaps reflectance or counts",
-                "give a radiance cube, or pass its unit",
-            )
-        if stated is None:
-            return 1.0, {"radiance_unit": f"not stated by the file, taken as {RADIANCE_UNIT}"}
-        try:
-            return radiance_scale(stated), {}
-        except UnknownUnitError as failure:
-            raise ReaderError(self.path, str(failure), "convert the cube") from failure
+        return 1.0 if float(np.nanmax(centres, initial=0.0)) > 100.0 else 1000.0
 
     def sensor(self) -> str | None:
         """The sensor named by `sensor_type` or by the beginning of the file's name."""
@@ -124,9 +182,5 @@ class EnviHeader:
         return None
 
     def time(self) -> datetime | None:
-        """Start of acquisition (UTC) from `acquisition_time`."""
-        try:
-            time = datetime.fromisoformat(self.fields.get("acquisition_time", "").strip("{} "))
-        except ValueError:
-            return None
-        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+        """Start of acquisition (UTC) from `acquisition_time`, else from the file's name."""
+        return time_of_text(self.fields.get("acquisition_time")) or acquisition_time(self.path.name)

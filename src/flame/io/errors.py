@@ -10,7 +10,7 @@ __all__ = ["ReaderError"]
 
 
 class ReaderError(FlameError):
-    """A file that cannot be read: the message names the file, what is wrong with it and how to mend it."""
+    """A file that cannot be read: the message names the file, what is wrong with it and how to fix it."""
 
     def __init__(self, path: Path | str, problem: str, fix: str) -> None:
         self.path = Path(path)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 from flame.files import whole_file
+from flame.io.budget import read_text
 from flame.io.errors import ReaderError
 from flame.io.names import SAFE_NAME, acquisition_time, flight_line, is_safe_name
 from flame.tile import LabelledTile
@@ -94,24 +97,30 @@ def read_index(path: Path | str, split: str | None = None) -> list[TileRecord]:
         ReaderError: If the file is empty, lacks a column, lists a tile twice, or a value cannot be understood.
     """
     path = Path(path)
-    if not path.is_file():
+    if not path.exists():
         raise ReaderError(path, "no such file", "give the CSV file that lists the tiles")
-    with path.open(newline="", encoding="utf-8-sig") as text:
-        rows = csv.DictReader(text)
-        columns = rows.fieldnames or ()
-        name_column = "event_id" if "event_id" in columns else "id"
-        missing = [column for column in (name_column, "has_plume") if column not in columns]
-        if not columns:
-            raise ReaderError(path, "is empty", "download it again, or write it with flame.io.starcop.write_index")
-        if missing:
-            raise ReaderError(
-                path, f"lacks the column {' and '.join(missing)} (it has {', '.join(columns)})", "add the column"
-            )
-        records = [_record(path, number, row, name_column, split) for number, row in enumerate(rows, start=2)]
+    try:
+        return _records(path, StringIO(read_text(path), newline=""), split)
+    except csv.Error as failure:
+        raise ReaderError(path, f"is no CSV file ({failure})", "download it again") from failure
+
+
+def _records(path: Path, text: StringIO, split: str | None) -> list[TileRecord]:
+    rows = csv.DictReader(text)
+    columns = rows.fieldnames or ()
+    name_column = "event_id" if "event_id" in columns else "id"
+    missing = [column for column in (name_column, "has_plume") if column not in columns]
+    if not columns:
+        raise ReaderError(path, "is empty", "download it again, or write it with flame.io.starcop.write_index")
+    if missing:
+        raise ReaderError(
+            path, f"lacks the column {' and '.join(missing)} (it has {', '.join(columns)})", "add the column"
+        )
+    records = [_record(path, number, row, name_column, split) for number, row in enumerate(rows, start=2)]
     if not records:
         raise ReaderError(path, "lists no tile", "download it again, or write it with flame.io.starcop.write_index")
     names = [record.name for record in records]
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise ReaderError(path, f"lists {twice[0]} more than once", "remove the repeated row")
     return records

@@ -21,8 +21,9 @@ from flame.io.envi import read_envi
 from flame.io.envi_header import EnviHeader
 from flame.io.errors import ReaderError
 from flame.io.index import find_index, read_index
-from flame.io.raster import move_corner, open_raster, read_label, read_methane_map
-from flame.physics import METHANE_WINDOW_NM, sensor
+from flame.io.options import OpenOptions
+from flame.io.raster import read_label, read_methane_map
+from flame.physics import METHANE_WINDOW_NM, RADIANCE_UNIT, sensor
 from flame.scene import Scene
 from flame.tile import LabelledTile
 
@@ -31,6 +32,7 @@ __all__ = [
     "WINDOW_PX",
     "WINDOW_STRIDE_PX",
     "is_tile",
+    "open_tile",
     "read_dataset",
     "read_tile",
     "read_tile_scene",
@@ -63,10 +65,14 @@ def read_tile_scene(folder: Path | str, window_nm: tuple[float, float] = METHANE
     if not is_tile(folder):
         raise ReaderError(folder, "no ENVI cube B with B.hdr in it", f"give {LOOKS_LIKE}")
     cube = folder / CUBE
-    with open_raster(cube) as source:
-        header = EnviHeader.of(cube, source)
-    scene = read_envi(cube, window_nm=window_nm, centres_nm=_centres(header))
+    header = EnviHeader.read(cube)
+    scene = read_envi(cube, window_nm=window_nm, unit=RADIANCE_UNIT, centres_nm=_centres(header), physical=False)
     return replace(scene, acquisition=replace(scene.acquisition, sensor="emit", source=str(folder)))
+
+
+def open_tile(folder: Path, options: OpenOptions) -> Scene:
+    """`read_tile_scene` with the options of `open_scene`; a tile's radiance is known up to a factor, so no unit."""
+    return read_tile_scene(folder, options.window_nm)
 
 
 def read_tile(folder: Path | str, window_nm: tuple[float, float] = METHANE_WINDOW_NM) -> LabelledTile:
@@ -120,7 +126,7 @@ def _cut(tile: LabelledTile, row: int, col: int) -> LabelledTile:
             radiance=np.ascontiguousarray(scene.radiance[at]),
             valid=scene.valid[at].copy(),
             rgb=None if scene.rgb is None else np.ascontiguousarray(scene.rgb[at]),
-            geo=None if scene.geo is None else move_corner(scene.geo, row, col),
+            geo=None if scene.geo is None else scene.geo.window(at[1], at[2]),
         ),
         label=tile.label[at].copy(),
         enhancement_ppm_m=None if tile.enhancement_ppm_m is None else tile.enhancement_ppm_m[at].copy(),
@@ -142,5 +148,5 @@ def _centres(header: EnviHeader) -> Float[np.ndarray, " band"]:
         if len(nominal) == header.bands:
             return nominal.centres_nm
     raise ReaderError(
-        header.path, f"tells no wavelengths and its {header.bands} bands are not EMIT's 86 or 285", "mend the header"
+        header.path, f"states no wavelengths and its {header.bands} bands are not EMIT's 86 or 285", "fix the header"
     )

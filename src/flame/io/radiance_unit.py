@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from pathlib import Path
 
-from flame.physics import RADIANCE_UNIT
+from flame.io.errors import ReaderError
+from flame.io.options import OpenOptions
+from flame.physics import RADIANCE_UNIT, UnknownUnitError, radiance_scale
 
-__all__ = ["find_radiance_unit"]
+__all__ = ["find_radiance_unit", "scale_to_radiance"]
 
 _POWER = {"uw": "uW", "microwatt": "uW", "mw": "mW", "milliwatt": "mW", "w": "W", "watt": "W"}
 _AREA = {"cm": "cm", "centimeter": "cm", "centimetre": "cm", "m": "m", "meter": "m", "metre": "m"}
@@ -28,3 +32,49 @@ def find_radiance_unit(text: str) -> str | None:
     power, area, spectral, angle = (found[-1] for found in parts)
     unit = f"{power} {area}-2 {spectral}-1 {angle}-1"
     return RADIANCE_UNIT if unit == "mW cm-2 um-1 sr-1" else unit
+
+
+def scale_to_radiance(
+    path: Path,
+    words: Iterable[str],
+    options: OpenOptions,
+    *,
+    by_product: str | None = None,
+    counts: str | None = None,
+    reflectance: bool = False,
+) -> tuple[float, dict[str, str]]:
+    """Factor from a file's numbers to `RADIANCE_UNIT`, and a note on where it comes from; never a guess.
+
+    Args:
+        path: The file, for messages.
+        words: What the file says that may name a unit.
+        options: What the user says, which wins.
+        by_product: The unit that this kind of product is specified to have, if the file does not say.
+        counts: Type of the stored numbers if they are whole numbers without a gain.
+        reflectance: Whether the file says in another way that it holds reflectance.
+
+    Raises:
+        ReaderError: If the unit is not known, or what is stored is no radiance.
+    """
+    told = options.stated_scale
+    if told is not None:
+        return told, {"radiance_unit": f"{options.unit or f'scale {told:g}'}, as told when it was opened"}
+    words = list(words)
+    stated = next((found for text in words if (found := find_radiance_unit(text))), None)
+    how = f"pass --unit with one of FLAME's units, or --scale with what 1 is in {RADIANCE_UNIT}"
+    if stated is not None and not reflectance:
+        try:
+            return radiance_scale(stated), {"radiance_unit": f"{stated}, as the file says"}
+        except UnknownUnitError as failure:
+            raise ReaderError(path, str(failure), how) from failure
+    if reflectance or any("reflectance" in text.lower() for text in words):
+        raise ReaderError(
+            path,
+            "holds reflectance, in which the sun and the atmosphere have been divided out",
+            f"give the radiance product (level 1); if it is radiance after all, {how}",
+        )
+    if by_product is not None:
+        return radiance_scale(by_product), {"radiance_unit": f"{by_product}, as the product is specified"}
+    if counts is not None:
+        raise ReaderError(path, f"holds {counts} values of no stated radiance unit and no gain, perhaps counts", how)
+    raise ReaderError(path, "does not say its radiance unit", how)

@@ -5,56 +5,114 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import rasterio
 from jaxtyping import Bool, Float32, Shaped
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
-from rasterio.windows import Window
 
+from flame.io.budget import check_block, check_cube, check_expansion, check_in_memory, regular_file
 from flame.io.errors import ReaderError
 from flame.scene import GeoGrid
 
-__all__ = ["geo_of", "move_corner", "open_raster", "read_label", "read_layer", "read_methane_map", "write_layer"]
+__all__ = [
+    "crs_of_text",
+    "crs_text",
+    "gdal_safely",
+    "geo_of",
+    "open_raster",
+    "opened",
+    "read_label",
+    "read_layer",
+    "read_methane_map",
+    "write_layer",
+]
 
 MAP_FILL = -9999.0
 """What matched-filter products write where they have no value."""
 
 
+_SAFELY = {"GDAL_PAM_ENABLED": "NO", "GDAL_CACHEMAX": 64, "GDAL_HTTP_MAX_RETRY": 0}
+"""No settings from files beside the raster, and 64 MB for GDAL's own copies instead of a share of the machine."""
+
+_AGAIN = "copy or download it again"
+
+
 @contextmanager
-def open_raster(path: Path) -> Iterator[rasterio.DatasetReader]:
-    """Opens a raster; failures to open it or to read from it become a `ReaderError`."""
-    if not path.exists():
-        raise ReaderError(path, "the file is not there", "copy or download it again")
+def gdal_safely(path: Path, driver: str = "GTiff") -> Iterator[None]:
+    """GDAL with these settings; its failures become a `ReaderError` that names the file."""
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), rasterio.Env(**_SAFELY):
             warnings.simplefilter("ignore", NotGeoreferencedWarning)
-            with rasterio.open(path) as source:
-                yield source
-    except RasterioError as failure:
-        raise ReaderError(
-            path, f"cannot be read, it is truncated or not a raster ({failure})", "copy or download it again"
-        ) from failure
+            yield
+    except (RasterioError, OSError, OverflowError) as failure:
+        words = " ".join(str(failure).split())[:200]
+        problem = f"cannot be read, it is truncated or not a {driver} raster ({words})"
+        raise ReaderError(path, problem, _AGAIN) from failure
 
 
-def geo_of(source: rasterio.DatasetReader, window: Window | None = None) -> GeoGrid | None:
-    """The map grid of an open raster or of a window of it, if it has one."""
+def opened(path: Path, driver: str = "GTiff") -> rasterio.DatasetReader:
+    """Opens a raster of one format, for the caller to close.
+
+    No other GDAL driver gets to see the file: some of them follow what it says to other files or into the network.
+    What the file declares is checked before anything is read.
+    """
+    regular_file(path)
+    with gdal_safely(path, driver):
+        source = rasterio.open(path.absolute(), driver=driver)
+    try:
+        _check_declared(path, source)
+    except BaseException:
+        source.close()
+        raise
+    return source
+
+
+@contextmanager
+def open_raster(path: Path, driver: str = "GTiff") -> Iterator[rasterio.DatasetReader]:
+    """`opened`, closed at the end of the block; failures while reading become a `ReaderError` too."""
+    with opened(path, driver) as source, gdal_safely(path, driver):
+        yield source
+
+
+def _check_declared(path: Path, source: rasterio.DatasetReader) -> None:
+    check_cube(path, source.count, source.height, source.width)
+    item = max(np.dtype(name).itemsize for name in set(source.dtypes))
+    check_expansion(path, source.count * source.height * source.width * item)
+    shared = source.count if source.interleaving is not None and source.interleaving.name == "pixel" else 1
+    for height, width in set(source.block_shapes):
+        check_block(path, "the image", (height, width, shared), item)
+
+
+def geo_of(source: rasterio.DatasetReader) -> GeoGrid | None:
+    """The map grid of an open raster, if it has one."""
     if source.crs is None or source.transform.is_identity:
         return None
-    epsg = source.crs.to_epsg()
     a, b, c, d, e, f = tuple(source.transform)[:6]
-    geo = GeoGrid(crs=f"EPSG:{epsg}" if epsg else source.crs.to_wkt(), affine=(a, b, c, d, e, f))
-    return geo if window is None else move_corner(geo, int(window.row_off), int(window.col_off))
+    return GeoGrid(crs=crs_text(source.crs), affine=(a, b, c, d, e, f), source="map grid")
 
 
-def move_corner(geo: GeoGrid, row: int, col: int) -> GeoGrid:
-    """The map grid of the part of a raster that begins at a row and a column."""
-    if geo.affine is None:
-        return geo
-    a, b, c, d, e, f = geo.affine
-    return replace(geo, affine=(a, b, c + a * col + b * row, d, e, f + d * col + e * row))
+def crs_text(crs: rasterio.crs.CRS) -> str:
+    """EPSG code of a CRS, or its WKT if it has none."""
+    epsg = crs.to_epsg()
+    return f"EPSG:{epsg}" if epsg else str(crs.to_wkt())
+
+
+def crs_of_text(path: Path, text: str | None) -> str:
+    """A CRS that a product writes as WKT or code, in the form `crs_text` has.
+
+    Raises:
+        ReaderError: If it is missing or not understood.
+    """
+    try:
+        if not text:
+            raise ValueError("none is given")
+        return crs_text(rasterio.crs.CRS.from_user_input(text))
+    except (RasterioError, ValueError) as failure:
+        raise ReaderError(
+            path, f"its map projection is not understood ({str(failure)[:100]})", "give the product as delivered"
+        ) from failure
 
 
 def read_layer(path: Path, shape: tuple[int, int] | None = None) -> Float32[np.ndarray, "row col"]:
@@ -65,6 +123,7 @@ def read_layer(path: Path, shape: tuple[int, int] | None = None) -> Float32[np.n
         shape: Rows and columns it must have, those of the tile's other layers.
     """
     with open_raster(path) as source:
+        check_in_memory(path, "the layer", (source.height, source.width), 4)
         values: Float32[np.ndarray, "row col"] = source.read(1, out_dtype=np.float32)
         nodata = source.nodata
     if shape is not None and values.shape != shape:
@@ -96,12 +155,16 @@ def read_methane_map(path: Path, shape: tuple[int, int]) -> Float32[np.ndarray, 
 
 
 def write_layer(path: Path, values: Shaped[np.ndarray, "row col"], geo: GeoGrid | None = None) -> None:
-    """Writes one layer as a single-band GeoTIFF, on the map if the scene is."""
+    """Writes one layer as a single-band GeoTIFF, on the map if the scene is.
+
+    Made in memory first: of a write to the disk that failed, GDAL does not tell.
+    """
     on_map = {} if geo is None or geo.affine is None else {"crs": geo.crs, "transform": rasterio.Affine(*geo.affine)}
     rows, cols = values.shape
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        with rasterio.open(
-            path, "w", driver="GTiff", height=rows, width=cols, count=1, dtype=values.dtype, **on_map
-        ) as target:
-            target.write(values, 1)
+        profile = {"driver": "GTiff", "height": rows, "width": cols, "count": 1, "dtype": values.dtype, **on_map}
+        with rasterio.MemoryFile() as memory:
+            with memory.open(**profile) as target:
+                target.write(values, 1)
+            path.write_bytes(memory.getbuffer())

@@ -3,94 +3,32 @@
 from __future__ import annotations
 
 import ctypes
+import logging
+import os
 from collections.abc import Callable
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from flame.errors import FlameError
+from flame.kernels.images import ImageStruct
+from flame.kernels.sources import checksum
 
-__all__ = ["MOST_BANDS", "SIDE", "Image", "Kernels", "block_sizes", "images", "load_kernels", "pack", "takes"]
+__all__ = ["SWITCH", "Kernels", "KernelsError", "load_kernels", "why_no_kernels"]
 
-SIDE = 32
-"""Floats of border left and right of an image, as in `vectors.h`."""
-
-_WHOLE_BLOCK = 32
-"""Columns of a tile come in multiples of this, whatever the instruction set."""
-
-MOST_BANDS = 320
-"""Bands the kernels have room for, as in `vectors.h`."""
+SWITCH = "FLAME_KERNELS"
+"""Environment variable that names an instruction set to use instead of the best there is, or `none`."""
 
 _SETS = ("baseline", "avx2", "avx512")
+_LOG = logging.getLogger(__name__)
 
 
-class _ImageStruct(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("plane", ctypes.c_ssize_t),
-        ("stride", ctypes.c_ssize_t),
-        ("channels", ctypes.c_int32),
-        ("kernel", ctypes.c_int32),
-    )
-
-
-class Image:
-    """Channels of (row, col) float32 with the border of zeros that the kernels expect.
-
-    Args:
-        channels: How many.
-        rows: Rows of each.
-        cols: Columns of each.
-    """
-
-    def __init__(self, channels: int, rows: int, cols: int) -> None:
-        # Rows of all channels stand together, so that what one pixel needs lies on few pages of memory, and a row is an
-        # odd number of cache lines, so that it does not fight for the same ones.
-        stride = (cols + 2 * SIDE + 15) // 16 * 16
-        stride += 16 if stride // 16 % 2 == 0 else 0
-        self._memory = np.empty((rows + 2, channels, stride), dtype=np.float32)  # not zeros: large pages of memory
-        self._memory[...] = 0.0
-        self.pixels = self._memory[1:-1, :, SIDE : SIDE + cols].swapaxes(0, 1)
-        self.channels, self.rows, self.cols = channels, rows, cols
-
-    def struct(self, kernel: int = 1) -> _ImageStruct:
-        """The image as the kernels take it, to be read with 1 x 1 or 3 x 3 taps."""
-        stride, plane = (step // 4 for step in self._memory.strides[:2])
-        return _ImageStruct(self.pixels.ctypes.data, plane, stride, self.channels, kernel)
-
-
-def images(*structs: _ImageStruct) -> Any:
-    """Several images as one argument."""
-    return (_ImageStruct * len(structs))(*structs)
-
-
-def block_sizes(channels: int) -> list[int]:
-    """Fives and fours that make up a number of channels.
-
-    Raises:
-        ValueError: If they cannot: 1, 2, 3, 6, 7 and 11.
-    """
-    fours = -channels % 5
-    if 4 * fours > channels:
-        raise ValueError(f"the kernels cannot divide {channels} channels into blocks of five and four")
-    return [5] * ((channels - 4 * fours) // 5) + [4] * fours
-
-
-def takes(tile: int, bands: int) -> bool:
-    """Whether the kernels can prepare tiles of that side and so many bands."""
-    return tile % _WHOLE_BLOCK == 0 and bands <= MOST_BANDS and 4 * (-bands % 5) <= bands
-
-
-def pack(weight: np.ndarray) -> np.ndarray:
-    """Weights (channel, tap) in the order the kernels read them: block of channels, tap, channel."""
-    edges = np.cumsum([0, *block_sizes(len(weight))])
-    parts = [weight[low:high].T.ravel() for low, high in pairwise(edges)]
-    return np.concatenate(parts).astype(np.float32, copy=False)
+class KernelsError(FlameError):
+    """An instruction set that was asked for and that is not there."""
 
 
 _LONG, _INT, _REAL, _ADDRESS = ctypes.c_int64, ctypes.c_int32, ctypes.c_float, ctypes.c_void_p
-_IMAGE = ctypes.POINTER(_ImageStruct)
+_IMAGE = ctypes.POINTER(ImageStruct)
 _ROWS = (_INT, _LONG, _LONG)
 """Threads, rows, columns: what every kernel takes first."""
 
@@ -108,6 +46,8 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "take_logarithm": (
         *(*_ROWS, _INT, _ADDRESS, _LONG, _LONG, _LONG, _REAL, _ADDRESS, _ADDRESS, _LONG, _LONG, _ADDRESS, _ADDRESS),
     ),
+    "block_sums": (*_ROWS, _ADDRESS, _INT, _LONG, _ADDRESS, _LONG, _ADDRESS),
+    "fill_holes": (*_ROWS, _ADDRESS, _INT, _LONG, _ADDRESS, _LONG, _ADDRESS),
     "whiten": (*_ROWS, _ADDRESS, _INT, _LONG, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
     "project_spectra": (
         *(*_ROWS, _INT, _ADDRESS, _LONG, _LONG, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _INT, _ADDRESS, _ADDRESS),
@@ -118,7 +58,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
         *(*_ROWS, _ADDRESS, _LONG, _LONG, _ADDRESS, _ADDRESS, _LONG, _ADDRESS, _INT),
         *(_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
     ),
-    "noise_inputs": (*_ROWS, _ADDRESS, _ADDRESS, _INT, _REAL, _REAL, _REAL, _INT, _ADDRESS),
+    "pixel_fields": (*_ROWS, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _REAL, _REAL, _REAL, _INT, _ADDRESS),
 }
 
 
@@ -138,18 +78,63 @@ class Kernels:
         return self._functions[name]
 
 
-@cache
 def load_kernels(instructions: str | None = None) -> Kernels | None:
-    """The kernels for this processor, or None if the package was built without them.
+    """The kernels for this processor, or None if there are none that can be used; `why_no_kernels` says why.
 
     Args:
-        instructions: "baseline", "avx2" or "avx512" instead of the best there is.
+        instructions: "baseline", "avx2" or "avx512" instead of the best there is, or "none" to do without; unless
+            given, what the environment variable FLAME_KERNELS says.
+
+    Raises:
+        KernelsError: If that is no instruction set, or one that this processor lacks.
     """
-    path = Path(__file__).with_name("kernels.so")
-    if not path.is_file():
+    wanted = instructions or os.environ.get(SWITCH) or None
+    if wanted == "none":
         return None
+    if wanted is not None and wanted not in _SETS:
+        raise KernelsError(f"{SWITCH}: no instruction set '{wanted}'; known are {', '.join(_SETS)} and none")
+    library, _ = _opened(_path())
+    if library is None:
+        return None
+    best = int(library.instruction_set())
+    if wanted is not None and _SETS.index(wanted) > best:
+        raise KernelsError(f"{SWITCH}: this processor has no {wanted}; the best it has is {_SETS[best]}")
+    return _for_set(_path(), wanted or _SETS[best])
+
+
+def why_no_kernels() -> str | None:
+    """Why `load_kernels` gives None, in words for a user; None if it does not."""
+    if os.environ.get(SWITCH) == "none":
+        return f"{SWITCH} is 'none'"
+    return _opened(_path())[1]
+
+
+def _path() -> Path:
+    return Path(__file__).with_name("kernels.so")
+
+
+@cache
+def _for_set(path: Path, instructions: str) -> Kernels:
+    library = _opened(path)[0]
+    assert library is not None
+    return Kernels(library, instructions)
+
+
+@cache
+def _opened(path: Path) -> tuple[ctypes.CDLL | None, str | None]:
+    """The library, or why it cannot be used."""
+    if not path.is_file():
+        return None, "this flame was built without native kernels; install a C compiler and flame again"
     try:
         library = ctypes.CDLL(str(path))
-        return Kernels(library, instructions or _SETS[library.instruction_set()])
-    except (OSError, AttributeError):  # compiled for another processor
-        return None
+        library.kernel_sources.restype = ctypes.c_char_p
+        sources = library.kernel_sources().decode()
+    except OSError as failure:
+        return None, f"{path}: not made for this processor ({failure}); install flame again"
+    except AttributeError:
+        sources = "none"
+    if sources != (beside := checksum(path.parent)) and beside is not None:
+        why = f"{path} was compiled from other sources than those beside it; compile it again with: pip install -e ."
+        _LOG.warning("%s; until then flame runs without native kernels", why)
+        return None, why
+    return library, None

@@ -41,41 +41,74 @@ INLINE void convolve_block(
     }
 }
 
-/* Convolution of several images, 3x3 or 1x1 each, into one.
- *
- * With `modes` the waves (mode, width) are added too, with factors of their own in every row: (row, block, mode, channel).
- * With `onto`, so is what already stands in `out`. With `sums`, (row, channel), the sum over each row of what was
- * written. */
-void EXPORT(convolve)(
-    int32_t threads, int64_t rows, int64_t width, const image *in, int32_t images, const float *weight, const float *bias,
-    int32_t kind, const float *factors, const float *waves, int32_t modes, int32_t onto, const image *out,
-    float *sums) {
-    SHARE_ROWS for (ptrdiff_t row = 0; row < rows; row++) {
-        const float *tap[MOST_TAPS], *wave[MOST_MODES];
-        for (int m = 0; m < modes; m++) wave[m] = waves + m * width;
-        int count = list_taps(tap, in, images, row);
-        float lanes[MOST_CHANNELS * LANES] = {0};
-        for (ptrdiff_t at = 0; at < width; at += STEP) {
-#define BODY(size) \
-    convolve_block(size, o, row, at, width, tap, count, weight, bias, kind, wave, modes, factors, onto, out, lanes)
-            FOR_BLOCKS(out->channels, BODY);
+typedef struct {
+    ptrdiff_t width;
+    const image *in;
+    int images;
+    const float *weight, *bias;
+    int kind;
+    const float *factors, *waves;
+    int modes, onto;
+    const image *out;
+    float *sums;
+} convolution;
+
+static void convolve_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
+    const convolution job = *(const convolution *)given;
+    const float *tap[MOST_TAPS], *wave[2 * MOST_MODES];
+    ptrdiff_t whole = (job.width + TILE_STEP - 1) / TILE_STEP * TILE_STEP;
+    for (int m = 0; m < job.modes; m++) wave[m] = job.waves + m * whole;
+    for (ptrdiff_t row = first; row < last; row++) {
+        int count = list_taps(tap, job.in, job.images, row);
+        float lanes[MOST_WIDTH * LANES] = {0};
+        for (ptrdiff_t at = 0; at < job.width; at += STEP) {
+#define BODY(size)                                                                                                  \
+    convolve_block(                                                                                                 \
+        size, o, row, at, job.width, tap, count, job.weight, job.bias, job.kind, wave, job.modes, job.factors,      \
+        job.onto, job.out, lanes)
+            FOR_BLOCKS(job.out->channels, BODY);
 #undef BODY
         }
-        for (int c = 0; sums && c < out->channels; c++) {
+        for (int c = 0; job.sums && c < job.out->channels; c++) {
             float sum = 0.0f;
             for (int i = 0; i < LANES; i++) sum += lanes[c * LANES + i];
-            sums[row * out->channels + c] = sum;
+            job.sums[row * job.out->channels + c] = sum;
         }
     }
 }
 
-/* The same of one image with stride 2: kernel 3 with a border of 1, or 2 without. Rows and width are the output's. */
-void EXPORT(convolve_down)(
-    int32_t threads, int64_t rows, int64_t width, const image *in, int32_t kernel, const float *weight, const float *bias,
-    int32_t kind, const image *out) {
-    SHARE_ROWS for (ptrdiff_t row = 0; row < rows; row++) {
-        const float *tap[MOST_TAPS];
-        float scratch[2 * in->channels * kernel * (width + 2 * SIDE)], *even = scratch + SIDE, *odd;
+/* Convolution of several images, 3x3 or 1x1 each, into one.
+ *
+ * With `modes` the waves (mode, width rounded up to whole TILE_STEPs) are added too, with factors of their own in every
+ * row: (row, block, mode, channel). With `onto`, so is what already stands in `out`. With `sums`, (row, channel), the
+ * sum over each row of what was written. */
+void EXPORT(convolve)(
+    int32_t threads, int64_t rows, int64_t width, const image *in, int32_t images, const float *weight, const float *bias,
+    int32_t kind, const float *factors, const float *waves, int32_t modes, int32_t onto, const image *out,
+    float *sums) {
+    convolution job = {width, in, images, weight, bias, kind, factors, waves, modes, onto, out, sums};
+    flame_share_rows(threads, rows, ROWS_AT_ONCE, convolve_rows, &job);
+}
+
+typedef struct {
+    ptrdiff_t width;
+    const image *in;
+    int kernel;
+    const float *weight, *bias;
+    int kind;
+    const image *out;
+} halving;
+
+static void halve_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
+    const halving job = *(const halving *)given;
+    const image *in = job.in;
+    const ptrdiff_t width = job.width;
+    const int kernel = job.kernel;
+    const float *tap[MOST_TAPS];
+    float scratch[2 * in->channels * kernel * (width + 2 * SIDE)];
+    memset(scratch, 0, sizeof(scratch));
+    for (ptrdiff_t row = first; row < last; row++) {
+        float *even = scratch + SIDE, *odd;
         int count = 0;
         for (int c = 0; c < in->channels; c++)
             for (int down = 0; down < kernel; down++) {
@@ -90,11 +123,21 @@ void EXPORT(convolve_down)(
                 even = odd + width + 2 * SIDE;
             }
         for (ptrdiff_t at = 0; at < width; at += STEP) {
-#define BODY(size) convolve_block(size, o, row, at, width, tap, count, weight, bias, kind, NULL, 0, NULL, 0, out, NULL)
-            FOR_BLOCKS(out->channels, BODY);
+#define BODY(size)                                                                                               \
+    convolve_block(                                                                                              \
+        size, o, row, at, width, tap, count, job.weight, job.bias, job.kind, NULL, 0, NULL, 0, job.out, NULL)
+            FOR_BLOCKS(job.out->channels, BODY);
 #undef BODY
         }
     }
+}
+
+/* The same of one image with stride 2: kernel 3 with a border of 1, or 2 without. Rows and width are the output's. */
+void EXPORT(convolve_down)(
+    int32_t threads, int64_t rows, int64_t width, const image *in, int32_t kernel, const float *weight, const float *bias,
+    int32_t kind, const image *out) {
+    halving job = {width, in, kernel, weight, bias, kind, out};
+    flame_share_rows(threads, rows, ROWS_AT_ONCE, halve_rows, &job);
 }
 
 INLINE void up_block(
@@ -118,17 +161,23 @@ INLINE void up_block(
         }
 }
 
-/* Transposed convolution of several images with stride 2: kernel 4 with a border of 1, or 2 without. Rows and width are
- * the input's; two output rows come of each. weight is (row parity, column parity, block, tap, channel), taps ordered
- * (channel, row, column). */
-void EXPORT(convolve_up)(
-    int32_t threads, int64_t rows, int64_t width, const image *in, int32_t images, int32_t kernel, const float *weight,
-    const float *bias, int32_t kind, const image *out) {
-    int reach = kernel / 2;
-    SHARE_ROWS for (ptrdiff_t row = 0; row < 2 * rows; row++) {
-        const float *tap[2][MOST_TAPS];
+typedef struct {
+    ptrdiff_t width;
+    const image *in;
+    int images, kernel;
+    const float *weight, *bias;
+    int kind;
+    const image *out;
+} doubling;
+
+static void double_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
+    const doubling job = *(const doubling *)given;
+    const image *in = job.in, *out = job.out;
+    const int reach = job.kernel / 2;
+    const float *tap[2][MOST_TAPS];
+    for (ptrdiff_t row = first; row < last; row++) {
         int parity = row % 2, count = 0;
-        for (int i = 0; i < images; i++)
+        for (int i = 0; i < job.images; i++)
             for (int c = 0; c < in[i].channels; c++)
                 for (int down = 0; down < reach; down++)
                     for (int across = 0; across < reach; across++, count++)
@@ -138,62 +187,108 @@ void EXPORT(convolve_up)(
                             tap[side][count] = in[i].data + c * in[i].plane + r * in[i].stride + shift;
                         }
         ptrdiff_t weights = (ptrdiff_t)count * out->channels;
-        const float *own = weight + 2 * parity * weights;
-        for (ptrdiff_t at = 0; at < width; at += STEP) {
+        const float *own = job.weight + 2 * parity * weights;
+        for (ptrdiff_t at = 0; at < job.width; at += STEP) {
             float *to = out->data + row * out->stride + 2 * at;
-#define BODY(size) \
-    up_block(size, o, at, width, tap[0], tap[1], count, own, weights, bias, kind, to + o * out->plane, out->plane)
+#define BODY(size)                                                                                              \
+    up_block(                                                                                                   \
+        size, o, at, job.width, tap[0], tap[1], count, own, weights, job.bias, job.kind, to + o * out->plane,   \
+        out->plane)
             FOR_BLOCKS(out->channels, BODY);
 #undef BODY
         }
     }
+}
+
+/* Transposed convolution of several images with stride 2: kernel 4 with a border of 1, or 2 without. Rows and width are
+ * the input's; two output rows come of each. weight is (row parity, column parity, block, tap, channel), taps ordered
+ * (channel, row, column). */
+void EXPORT(convolve_up)(
+    int32_t threads, int64_t rows, int64_t width, const image *in, int32_t images, int32_t kernel, const float *weight,
+    const float *bias, int32_t kind, const image *out) {
+    doubling job = {width, in, images, kernel, weight, bias, kind, out};
+    flame_share_rows(threads, 2 * rows, ROWS_AT_ONCE, double_rows, &job);
 }
 
 /* Fourier transform along the rows: each row times `waves` (column, PARTS), into (channel, row, PARTS).
  *
  * PARTS, real and imaginary part of each mode padded to whole vectors, is what `transform_parts` says. */
-#define PARTS ((24 + LANES - 1) / LANES * LANES)
-#define ROWS 4
+#define PARTS ((2 * MOST_MODES + LANES - 1) / LANES * LANES)
 
 int32_t EXPORT(transform_parts)(void) { return PARTS; }
 
-void EXPORT(transform_rows)(
-    int32_t threads, int64_t rows, int64_t width, const image *in, const float *waves, float *out) {
-    SHARE_ROWS for (ptrdiff_t row = 0; row < rows; row += ROWS)
+typedef struct {
+    ptrdiff_t rows, width;
+    const image *in;
+    const float *waves;
+    float *out;
+} transform;
+
+static void transform_some_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
+    const transform job = *(const transform *)given;
+    const image *in = job.in;
+    for (ptrdiff_t row = first; row < last; row += ROWS_AT_ONCE)
         for (int c = 0; c < in->channels; c++) {
-            const float *from[ROWS];
-            UNROLL for (int r = 0; r < ROWS; r++)
-                from[r] = in->data + c * in->plane + (row + r < rows ? row + r : rows - 1) * in->stride;
-            vec acc[ROWS][PARTS / LANES];
-            UNROLL for (int r = 0; r < ROWS; r++)
+            const float *from[ROWS_AT_ONCE];
+            UNROLL for (int r = 0; r < ROWS_AT_ONCE; r++)
+                from[r] = in->data + c * in->plane + (row + r < last ? row + r : last - 1) * in->stride;
+            vec acc[ROWS_AT_ONCE][PARTS / LANES];
+            UNROLL for (int r = 0; r < ROWS_AT_ONCE; r++)
                 UNROLL for (int m = 0; m < PARTS / LANES; m++) acc[r][m] = (vec){0};
-            for (ptrdiff_t x = 0; x < width; x++)
+            for (ptrdiff_t x = 0; x < job.width; x++)
                 UNROLL for (int m = 0; m < PARTS / LANES; m++) {
-                    vec wave = load(waves + x * PARTS + m * LANES);
-                    UNROLL for (int r = 0; r < ROWS; r++) acc[r][m] += from[r][x] * wave;
+                    vec wave = load(job.waves + x * PARTS + m * LANES);
+                    UNROLL for (int r = 0; r < ROWS_AT_ONCE; r++) acc[r][m] += from[r][x] * wave;
                 }
-            for (int r = 0; r < ROWS && row + r < rows; r++)
+            for (int r = 0; r < ROWS_AT_ONCE && row + r < last; r++)
                 for (int m = 0; m < PARTS / LANES; m++)
-                    store(out + (c * rows + row + r) * PARTS + m * LANES, acc[r][m]);
+                    store(job.out + (c * job.rows + row + r) * PARTS + m * LANES, acc[r][m]);
         }
 }
 
-/* The lift: a 1x1 convolution of `spectra`, (block, band, row, col), and of further images (kind, row, col). */
-void EXPORT(lift)(
-    int32_t threads, int64_t rows, int64_t width, const float *spectra, int32_t bands, int64_t block_rows,
-    const float *extra, int32_t extras, const float *weight, const float *bias, const image *out) {
-    ptrdiff_t plane = block_rows * width;
-    SHARE_ROWS for (ptrdiff_t row = 0; row < rows; row++) {
-        const float *tap[MOST_TAPS], *line = spectra + row / block_rows * bands * plane + row % block_rows * width;
-        for (int band = 0; band < bands; band++) tap[band] = line + band * plane;
-        for (int k = 0; k < extras; k++) tap[bands + k] = extra + (k * rows + row) * width;
-        for (ptrdiff_t at = 0; at < width; at += STEP) {
-#define BODY(size) \
-    convolve_block(size, o, row, at, width, tap, bands + extras, weight, bias, LINEAR, NULL, 0, NULL, 0, out, NULL)
-            FOR_BLOCKS(out->channels, BODY);
+void EXPORT(transform_rows)(
+    int32_t threads, int64_t rows, int64_t width, const image *in, const float *waves, float *out) {
+    transform job = {rows, width, in, waves, out};
+    flame_share_rows(threads, rows, ROWS_AT_ONCE * ROWS_AT_ONCE, transform_some_rows, &job);
+}
+
+typedef struct {
+    ptrdiff_t rows, width;
+    const float *spectra;
+    int bands;
+    ptrdiff_t block_rows;
+    const float *extra;
+    int extras;
+    const float *weight, *bias;
+    const image *out;
+} lifting;
+
+static void lift_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
+    const lifting job = *(const lifting *)given;
+    const ptrdiff_t plane = job.block_rows * job.width;
+    const float *tap[MOST_TAPS];
+    for (ptrdiff_t row = first; row < last; row++) {
+        const float *line = job.spectra + row / job.block_rows * job.bands * plane + row % job.block_rows * job.width;
+        for (int band = 0; band < job.bands; band++) tap[band] = line + band * plane;
+        for (int k = 0; k < job.extras; k++) tap[job.bands + k] = job.extra + (k * job.rows + row) * job.width;
+        for (ptrdiff_t at = 0; at < job.width; at += STEP) {
+#define BODY(size)                                                                                                    \
+    convolve_block(                                                                                                   \
+        size, o, row, at, job.width, tap, job.bands + job.extras, job.weight, job.bias, LINEAR, NULL, 0, NULL, 0,     \
+        job.out, NULL)
+            FOR_BLOCKS(job.out->channels, BODY);
 #undef BODY
         }
     }
+}
+
+/* The lift: a 1x1 convolution of `spectra`, (block, band, row, col), and of further images (kind, row, col); width must be
+ * a multiple of TILE_STEP. */
+void EXPORT(lift)(
+    int32_t threads, int64_t rows, int64_t width, const float *spectra, int32_t bands, int64_t block_rows,
+    const float *extra, int32_t extras, const float *weight, const float *bias, const image *out) {
+    lifting job = {rows, width, spectra, bands, block_rows, extra, extras, weight, bias, out};
+    flame_share_rows(threads, rows, ROWS_AT_ONCE, lift_rows, &job);
 }
 
 INLINE void score_block(
@@ -215,30 +310,48 @@ INLINE void score_block(
     }
 }
 
+typedef struct {
+    ptrdiff_t width;
+    const image *z;
+    const float *spectra;
+    int bands;
+    ptrdiff_t block_rows;
+    const float *weight, *bias, *direction;
+    float most, *score;
+    const image *clipped;
+} scoring;
+
+static void score_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
+    const scoring job = *(const scoring *)given;
+    const ptrdiff_t plane = job.block_rows * job.width, width = job.width;
+    const float *tap[MOST_TAPS];
+    for (ptrdiff_t row = first; row < last; row++) {
+        int count = list_taps(tap, job.z, 1, row);
+        const float *light = job.spectra + (row / job.block_rows) * job.bands * plane + (row % job.block_rows) * width;
+        for (ptrdiff_t at = 0; at < width; at += STEP) {
+            vec sum[2] = {{0}, {0}}, zero = {0}, most = splat(job.most);
+            for (int band = 0; band < job.bands; band++) __builtin_prefetch(light + band * plane + at + AHEAD);
+#define BODY(size) \
+    score_block(size, o, at, tap, count, job.weight, job.bias, job.bands, job.direction, light, plane, sum)
+            FOR_BLOCKS(job.bands, BODY);
+#undef BODY
+            put(job.score + row * width + at, sum[0], sum[1], width - at);
+            float *to = job.clipped->data + row * job.clipped->stride + at;
+            put(to, smaller(larger(sum[0], zero), most), smaller(larger(sum[1], zero), most), width - at);
+        }
+    }
+}
+
 /* The score of eq:flame_score at each pixel: features `z` give background and weight of every band of `spectra`.
  *
- * spectra holds blocks of `block_rows` rows, (block, band, row, col). weight is (block, feature, band) for the spectral
- * weight and behind it the same for the background; bias likewise. Out come the score and, clipped to [0, most], the
- * image that the segmentation head reads. */
+ * spectra holds blocks of `block_rows` rows, (block, band, row, col), width a multiple of TILE_STEP. weight is (block,
+ * feature, band) for the spectral weight and behind it the same for the background; bias likewise. Out come the score and,
+ * clipped to [0, most], the image that the segmentation head reads. */
 void EXPORT(score)(
     int32_t threads, int64_t rows, int64_t width, const image *z, const float *spectra, int32_t bands, int64_t block_rows,
     const float *weight, const float *bias, const float *direction, float most, float *score, const image *clipped) {
-    ptrdiff_t plane = block_rows * width;
-    SHARE_ROWS for (ptrdiff_t row = 0; row < rows; row++) {
-        const float *tap[MOST_TAPS];
-        int count = list_taps(tap, z, 1, row);
-        const float *light = spectra + (row / block_rows) * bands * plane + (row % block_rows) * width;
-        for (ptrdiff_t at = 0; at < width; at += STEP) {
-            vec sum[2] = {{0}, {0}}, zero = {0};
-            for (int band = 0; band < bands; band++) __builtin_prefetch(light + band * plane + at + AHEAD);
-#define BODY(size) score_block(size, o, at, tap, count, weight, bias, bands, direction, light, plane, sum)
-            FOR_BLOCKS(bands, BODY);
-#undef BODY
-            put(score + row * width + at, sum[0], sum[1], width - at);
-            float *to = clipped->data + row * clipped->stride + at;
-            put(to, smaller(larger(sum[0], zero), splat(most)), smaller(larger(sum[1], zero), splat(most)), width - at);
-        }
-    }
+    scoring job = {width, z, spectra, bands, block_rows, weight, bias, direction, most, score, clipped};
+    flame_share_rows(threads, rows, ROWS_AT_ONCE, score_rows, &job);
 }
 
 INLINE void logit_block(
@@ -253,43 +366,54 @@ INLINE void logit_block(
     }
 }
 
-/* Rows [first, last) of the segmentation head. Of its hidden image three rows exist at a time, in a ring. */
-static void segment_rows(
-    ptrdiff_t first, ptrdiff_t last, ptrdiff_t rows, ptrdiff_t width, const image *in, int images, const float *weight1,
-    const float *bias1, int hidden_channels, const float *weight2, const float *bias2, int channels, const float *project,
-    float offset, float *probability) {
+typedef struct {
+    ptrdiff_t rows, width;
+    const image *in;
+    int images;
+    const float *weight1, *bias1;
+    int hidden;
+    const float *weight2, *bias2;
+    int channels;
+    const float *project;
+    float offset, *probability;
+} segmentation;
+
+/* Of its hidden image three rows exist at a time, in a ring. */
+static void segment_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
+    const segmentation job = *(const segmentation *)given;
     const float *tap[MOST_TAPS];
-    ptrdiff_t stride = width + 2 * SIDE;
-    float memory[hidden_channels * 3 * stride];
+    const ptrdiff_t width = job.width, stride = width + 2 * SIDE;
+    float memory[job.hidden * 3 * stride];
     memset(memory, 0, sizeof(memory));
-    image ring = {memory + SIDE, 3 * stride, stride, hidden_channels, 3};
+    image ring = {memory + SIDE, 3 * stride, stride, job.hidden, 3};
     for (ptrdiff_t row = first - 1; row <= last; row++) {
         ptrdiff_t slot = (row + 3) % 3, ready = row - 1;
         int count = 0;
-        if (row < 0 || row >= rows)
-            for (int c = 0; c < hidden_channels; c++)
+        if (row < 0 || row >= job.rows)
+            for (int c = 0; c < job.hidden; c++)
                 memset(ring.data + c * ring.plane + slot * stride, 0, (size_t)width * sizeof(float));
         else {
-            count = list_taps(tap, in, images, row);
+            count = list_taps(tap, job.in, job.images, row);
             for (ptrdiff_t at = 0; at < width; at += STEP) {
-#define BODY(size) \
-    convolve_block(size, o, slot, at, width, tap, count, weight1, bias1, RELU, NULL, 0, NULL, 0, &ring, NULL)
-                FOR_BLOCKS(hidden_channels, BODY);
+#define BODY(size)                                                                                                 \
+    convolve_block(                                                                                                \
+        size, o, slot, at, width, tap, count, job.weight1, job.bias1, RELU, NULL, 0, NULL, 0, &ring, NULL)
+                FOR_BLOCKS(job.hidden, BODY);
 #undef BODY
             }
         }
         if (ready < first) continue;
         count = 0;
-        for (int c = 0; c < hidden_channels; c++)
+        for (int c = 0; c < job.hidden; c++)
             for (int down = -1; down <= 1; down++)
                 for (int across = -1; across <= 1; across++)
                     tap[count++] = ring.data + c * ring.plane + ((ready + down + 3) % 3) * stride + across;
         for (ptrdiff_t at = 0; at < width; at += STEP) {
-            vec sum[2] = {splat(offset), splat(offset)};
-#define BODY(size) logit_block(size, o, at, tap, count, weight2, bias2, project, sum)
-            FOR_BLOCKS(channels, BODY);
+            vec sum[2] = {splat(job.offset), splat(job.offset)};
+#define BODY(size) logit_block(size, o, at, tap, count, job.weight2, job.bias2, job.project, sum)
+            FOR_BLOCKS(job.channels, BODY);
 #undef BODY
-            put(probability + ready * width + at, sigmoid(sum[0]), sigmoid(sum[1]), width - at);
+            put(job.probability + ready * width + at, sigmoid(sum[0]), sigmoid(sum[1]), width - at);
         }
     }
 }
@@ -299,12 +423,8 @@ void EXPORT(segment)(
     int32_t threads, int64_t rows, int64_t width, const image *in, int32_t images, const float *weight1,
     const float *bias1, int32_t hidden, const float *weight2, const float *bias2, int32_t channels, const float *project,
     float offset, float *probability) {
-    enum { PART = 32 };
-    _Pragma("omp parallel for num_threads(threads) schedule(dynamic, 1)")
-    for (ptrdiff_t first = 0; first < rows; first += PART) {
-        ptrdiff_t last = first + PART < rows ? first + PART : rows;
-        segment_rows(
-            first, last, rows, width, in, images, weight1, bias1, hidden, weight2, bias2, channels, project, offset,
-            probability);
-    }
+    enum { PART = 32 }; /* each part makes two rows of its neighbours' hidden image again */
+    segmentation job = {rows, width, in, images, weight1, bias1, hidden, weight2, bias2, channels, project, offset,
+                        probability};
+    flame_share_rows(threads, rows, PART, segment_rows, &job);
 }

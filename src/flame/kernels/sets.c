@@ -1,7 +1,13 @@
-/* Which of the compiled instruction sets this processor has; compiled once. */
+/* What this library was compiled from, and which of its instruction sets this processor has; compiled once. */
 #include <stdint.h>
 
 #ifdef BASELINE
+#ifndef SOURCES
+#define SOURCES "unknown"
+#endif
+/* Checksum of the sources, as `flame.kernels.library` finds it: an old library is never called with new signatures. */
+__attribute__((visibility("default"))) const char *kernel_sources(void) { return SOURCES; }
+
 /* The most capable instruction set that was compiled and that this processor has. */
 __attribute__((visibility("default"))) int32_t instruction_set(void) {
 #if defined(__x86_64__)

@@ -1,9 +1,9 @@
 /* What all kernels are made of: vectors of pixels, elementary functions, the inner loop.
  *
- * The arithmetic of FLAME on a CPU, in plain C with GNU vector types and OpenMP: no library, no allocation.
+ * The arithmetic of FLAME on a CPU, in plain C with GNU vector types and POSIX threads: no library, no allocation.
  *
- * Every function shares the rows of its output among `threads` (one, if compiled without OpenMP). It reads and writes
- * planes: one float image a channel, rows `stride` floats apart, channels `plane` floats apart. Images that a 3x3 kernel
+ * Every function shares the rows of its output among `threads` (pool.h): what it was called with becomes a job, whose
+ * rows any thread can do. It reads and writes planes: one float image a channel, rows `stride` floats apart, channels `plane` floats apart. Images that a 3x3 kernel
  * reads have a border of zeros, a row above and below and SIDE floats left and right.
  *
  * Nearly all the work is one inner loop, `accumulate`: 5 or 4 output channels at 2 vectors of pixels, kept in registers,
@@ -19,6 +19,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "limits.h"
+#include "pool.h"
 #if defined(__AVX__)
 #include <immintrin.h>
 #endif
@@ -37,14 +40,9 @@
 #endif
 #define MOST 5           /* output channels of one block */
 #define STEP (2 * LANES) /* pixels of one block */
-#define MOST_TAPS 640
-#define MOST_BANDS 320
 #define AHEAD (2 * STEP) /* floats to fetch ahead */
-#define MOST_CHANNELS 64
-#define MOST_MODES 64
-#define SIDE 32
+#define ROWS_AT_ONCE 4
 #define UNROLL _Pragma("GCC unroll 16")
-#define SHARE_ROWS _Pragma("omp parallel for num_threads(threads) schedule(dynamic, 4)")
 #define INLINE static inline __attribute__((always_inline))
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
@@ -177,6 +175,25 @@ INLINE void accumulate(
 
 INLINE void begin(vec acc[MOST][2], const int size, const float *bias) {
     UNROLL for (int o = 0; o < size; o++) acc[o][0] = acc[o][1] = splat(bias[o]);
+}
+
+/* The first `count` of LANES pixels; what follows them is not read. */
+INLINE vec load_some(const float *from, ptrdiff_t count) {
+    if (count >= LANES) return load(from);
+    float some[LANES] = {0};
+    if (count > 0) memcpy(some, from, (size_t)count * sizeof(float));
+    return load(some);
+}
+
+/* Writes the first `count` of LANES pixels. */
+INLINE void store_some(float *to, vec value, ptrdiff_t count) {
+    if (count >= LANES) {
+        store(to, value);
+        return;
+    }
+    float some[LANES];
+    store(some, value);
+    if (count > 0) memcpy(to, some, (size_t)count * sizeof(float));
 }
 
 /* Writes the first `count` of STEP pixels; the borders right of an image must stay zero. */

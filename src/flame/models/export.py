@@ -1,9 +1,8 @@
 """A trained FLAME as an ONNX graph: everything learned, with whitening and batch norms folded, and nothing else.
 
-What has no learned weight stays outside; the runtime does it in NumPy (`flame.onboard`): logarithm, hole filling, and
-for models that whiten by the tile's own background also the whitening and the statistics of its pixels. The graph has a
-fixed tile size, is made of matrix products, convolutions, reductions and elementwise operators only, and takes those of
-the inputs of `DeployedFlame.inputs` that the model needs.
+The graph starts at the first learned weight. What comes before is `flame.prepare`'s, and the graph's inputs are its
+fields, by name. It has a fixed tile size and is made of matrix products, convolutions, reductions and elementwise
+operators only.
 
 Spectra come in blocks of rows, (block, band, row, col): each block is one stretch of memory, so that the band-wide
 fields of the heads exist for one block at a time and no engine has to reorder or copy the whole cube.
@@ -12,26 +11,17 @@ fields of the heads exist for one block at a time and no engine has to reorder o
 from __future__ import annotations
 
 import copy
-import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
 import onnx
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.jit import TracerWarning  # type: ignore[attr-defined]
 from torch.nn.utils.fusion import fuse_conv_bn_eval
-from torch.onnx import register_custom_op_symbolic, unregister_custom_op_symbolic  # type: ignore[attr-defined]
 
 from flame.models.backbones.ufno import OperatorBlock
-from flame.models.conditioning import Background
-from flame.models.flame import Conditioned, Flame, per_ppm_m
+from flame.models.flame import Flame
 from flame.models.heads import leaky_clamp
-from flame.models.noise_inputs import PixelStatistics, noise_inputs, noise_ppm_m
+from flame.models.onnx_graph import refuse_complex, traced
 
 __all__ = ["OPSET", "ROW_BLOCK", "DeployedFlame", "to_onnx"]
 
@@ -42,36 +32,8 @@ ROW_BLOCK = 16
 """Rows of a block of spectra: of a 512-pixel tile 2.4 MB, which a core's cache nearly holds."""
 
 
-@dataclass(frozen=True, eq=False)
-class _GivenStatistics(PixelStatistics):
-    """`PixelStatistics` that the runtime has made: channels response, power, brightness, steps (last column unused)."""
-
-    fields: Float[Tensor, "1 4 row col"]
-    target: Float[Tensor, "1 band"]
-
-    @property
-    def ppm_m(self) -> Tensor:
-        return noise_ppm_m(self.target)
-
-    @property
-    def response(self) -> Tensor:
-        return self.fields[:, 0]
-
-    @property
-    def power(self) -> Tensor:
-        return self.fields[:, 1]
-
-    @property
-    def brightness(self) -> Tensor:
-        return self.fields[:, 2]
-
-    @property
-    def steps(self) -> Tensor:
-        return self.fields[:, 3, :, :-1]
-
-
 class DeployedFlame(nn.Module):
-    """FLAME from log-radiance or whitened log-radiance on, for one tile.
+    """FLAME from prepared fields on, for one tile.
 
     Args:
         model: A trained network; it is copied.
@@ -79,7 +41,7 @@ class DeployedFlame(nn.Module):
 
     Attributes:
         inputs: Names of what `forward` takes, in order.
-        row_block: Rows of a block of spectra; the tile's where something needs a pixel's neighbours in other blocks.
+        row_block: Rows of a block of spectra.
     """
 
     def __init__(self, model: Flame, tile: int) -> None:
@@ -91,53 +53,25 @@ class DeployedFlame(nn.Module):
                 block.merge_pointwise()
         weight, bias = (tensor.detach().clone() for tensor in self.flame.folded_lift())
         self.flame.folded_lift = lambda: (weight, bias)  # type: ignore[method-assign]
-        kind = model.settings
-        per_tile = kind.conditioning == "tile"
-        whitened = per_tile and (kind.score_space == "whitened" or kind.score == "none")
-        in_blocks = whitened or not (per_tile or kind.noise_inputs)
         self.tile = tile
-        self.row_block = ROW_BLOCK if in_blocks and tile % ROW_BLOCK == 0 else tile
-        self.inputs: tuple[str, ...] = ("whitened", "target") if whitened else ("log_radiance",)
-        if kind.rgb != "none":
-            self.inputs += ("rgb",)
-        if per_tile and not whitened:
-            self.inputs += ("background_mean", "whitening")
-        if whitened and kind.lift_space == "training":
-            self.inputs += ("unwhitening",)
-        if whitened and kind.noise_inputs:
-            self.inputs += ("statistics",)
-        elif "brightness" in kind.noise_inputs:
-            self.inputs += ("brightness_median",)
+        self.row_block = ROW_BLOCK if tile % ROW_BLOCK == 0 else tile
+        self.inputs = model.settings.inputs
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, Tensor]:
         """Probability and score / tau, both (1, row, col), from the inputs in the order of `inputs`."""
         given = dict(zip(self.inputs, tensors, strict=True))
         flame, kind = self.flame, self.flame.settings
-        inputs = self._conditioned(given)
-        z = flame.backbone(self._image(flame.lifted(inputs)))
+        coordinates = flame.coordinates(given)
+        fields = self._blocks(given["pixel_fields"]) if "pixel_fields" in given else None
+        z = flame.backbone(self._image(flame.lifted(coordinates, fields)))
         parts, score = [z], torch.zeros_like(z[:, 0])
         if flame.heads is not None:
-            scored = flame.heads(inputs.scored, self._blocks(z), inputs.direction)
+            scored = flame.heads(coordinates.scored, self._blocks(z), coordinates.direction)
             score = scored.reshape(1, self.tile, self.tile) / kind.tau_ppm_m
             parts.append(leaky_clamp(score, kind.tau_max, 0.0)[:, None])
         if "rgb" in given:
             parts.append(given["rgb"])
         return torch.sigmoid(flame.segmentation(torch.cat(parts, 1))), score
-
-    def _conditioned(self, given: Mapping[str, Tensor]) -> Conditioned:
-        """What `Flame.condition` gives, but RGB; spectra and extra inputs in blocks."""
-        flame = self.flame
-        if "whitened" not in given:
-            background = Background(
-                given.get("background_mean", flame.mean[None]), given.get("whitening", flame.whitening[None])
-            )
-            return flame.in_coordinates(given["log_radiance"], background, None, given.get("brightness_median"))
-        white, target, extra = given["whitened"], given["target"], None
-        if "statistics" in given:
-            statistics = _GivenStatistics(given["statistics"], target)
-            extra = self._blocks(noise_inputs(statistics, flame.settings.noise_inputs))
-        basis = flame.whitening @ given["unwhitening"][0] if "unwhitening" in given else None
-        return Conditioned(white, extra, white, per_ppm_m(target).expand(int(white.shape[0]), -1), None, basis)
 
     def _blocks(self, image: Float[Tensor, "1 channel row col"]) -> Float[Tensor, "block channel rows col"]:
         shape = (int(image.shape[1]), self.tile // self.row_block, self.row_block, self.tile)
@@ -148,17 +82,18 @@ class DeployedFlame(nn.Module):
 
     def example(self) -> tuple[Tensor, ...]:
         """Inputs of the right shapes."""
-        bands, tile = self.flame.settings.bands, self.tile
+        kind, tile = self.flame.settings, self.tile
+        bands, fields = kind.bands, len(kind.prepare.pixel_fields)
+        spectra = (tile // self.row_block, bands, self.row_block, tile)
         shapes = {
-            "log_radiance": (tile // self.row_block, bands, self.row_block, tile),
-            "whitened": (tile // self.row_block, bands, self.row_block, tile),
+            "log_radiance": spectra,
+            "whitened": spectra,
             "target": (1, bands),
-            "statistics": (1, 4, tile, tile),
-            "rgb": (1, 3, tile, tile),
+            "unwhitening": (1, bands, bands),
             "background_mean": (1, bands),
             "whitening": (1, bands, bands),
-            "unwhitening": (1, bands, bands),
-            "brightness_median": (1,),
+            "pixel_fields": (1, fields, tile, tile),
+            "rgb": (1, 3, tile, tile),
         }
         return tuple(torch.zeros(shapes[name]) for name in self.inputs)
 
@@ -175,14 +110,6 @@ def _fold_batch_norms(module: nn.Module) -> None:
             module[number], module[number + 1] = fuse_conv_bn_eval(conv, norm), nn.Identity()
 
 
-def _asinh(graph: Any, value: Any) -> Any:
-    """In operators that engines have vectorised, which Asinh itself is not."""
-    size = graph.op("Abs", value)
-    one = graph.op("Constant", value_t=torch.tensor(1.0))
-    root = graph.op("Sqrt", graph.op("Add", graph.op("Mul", value, value), one))
-    return graph.op("Mul", graph.op("Sign", value), graph.op("Log", graph.op("Add", size, root)))
-
-
 def to_onnx(model: Flame, tile: int) -> tuple[bytes, DeployedFlame]:
     """The graph for one tile size, and the network it was traced from; outputs are `probability` and `score`.
 
@@ -190,26 +117,10 @@ def to_onnx(model: Flame, tile: int) -> tuple[bytes, DeployedFlame]:
         model: A trained network.
         tile: Side of the tile, in pixels.
     """
+    refuse_complex(model)
     deployed = DeployedFlame(model, tile)
-    register_custom_op_symbolic("aten::asinh", _asinh, OPSET)
-    try:
-        with warnings.catch_warnings(), TemporaryDirectory() as folder:
-            # Sizes become constants on purpose, and the tracing exporter is meant: the other one needs another package.
-            warnings.simplefilter("ignore", TracerWarning)
-            warnings.simplefilter("ignore", DeprecationWarning)
-            warnings.filterwarnings("ignore", "Constant folding")
-            torch.onnx.export(
-                deployed,
-                deployed.example(),
-                Path(folder) / "model.onnx",
-                input_names=list(deployed.inputs),
-                output_names=["probability", "score"],
-                opset_version=OPSET,
-                dynamo=False,
-            )
-            return _shared_constants((Path(folder) / "model.onnx").read_bytes()), deployed
-    finally:
-        unregister_custom_op_symbolic("aten::asinh", OPSET)
+    graph = traced(deployed, deployed.example(), deployed.inputs, ("probability", "score"), OPSET)
+    return _shared_constants(graph), deployed
 
 
 def _shared_constants(content: bytes) -> bytes:

@@ -184,6 +184,7 @@ class SegmentationHead(nn.Module):
 
     def __init__(self, channels: int, hidden: tuple[int, int] = (28, 14), prior: float = 0.5) -> None:
         super().__init__()
+        self.hidden = hidden
         first, second = hidden
         self.layers = nn.Sequential(
             nn.Conv2d(channels, first, 3, 1, 1, bias=False),

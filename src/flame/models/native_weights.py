@@ -6,20 +6,15 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from flame.kernels import why_no_network
 from flame.models.export import DeployedFlame
-from flame.models.flame import per_ppm_m
 
 __all__ = ["native_weights"]
 
 _BACKBONES = {"ufno": 1, "coarse-ufno": 2}
 """Those that the kernels know, and how many pixels a step of their grid is."""
 
-_TILE_STEP = 32
-_UNET_STRIDE = 8
-_NO_BLOCKS = (1, 2, 3, 6, 7, 11)
-_MOST_MODES = 12
-_MOST_WIDTH = 32
-_MOST_BANDS = 320
+_KNOWN_INPUTS = {"whitened", "log_radiance", "target", "unwhitening", "pixel_fields", "rgb"}
 
 
 def native_weights(deployed: DeployedFlame) -> bytes | None:
@@ -27,21 +22,19 @@ def native_weights(deployed: DeployedFlame) -> bytes | None:
     flame = deployed.flame
     kind = flame.settings
     grid = _BACKBONES.get(kind.backbone)
-    known_inputs = {"whitened", "log_radiance", "target", "unwhitening", "statistics", "rgb"}
-    if (
-        grid is None
-        or kind.score == "fixed"
-        or kind.score_space == "projected"
-        or kind.modes > _MOST_MODES
-        or not set(deployed.inputs) <= known_inputs
-        or (kind.noise_inputs and "statistics" not in deployed.inputs)
-        or deployed.tile % _TILE_STEP
-        or deployed.tile % (grid * _UNET_STRIDE)
-        or deployed.tile // grid < 2 * kind.modes
-        or kind.width in _NO_BLOCKS
-        or kind.width > _MOST_WIDTH
-        or kind.bands in _NO_BLOCKS
-        or kind.bands > _MOST_BANDS
+    if grid is None or kind.score == "fixed" or not set(deployed.inputs) <= _KNOWN_INPUTS:
+        return None
+    if kind.spectra == "log_radiance" and kind.score != "none" and kind.score_space != "log":
+        return None  # whitened or projected inside the graph
+    if why_no_network(
+        tile=deployed.tile,
+        grid=grid,
+        bands=kind.bands,
+        fields=len(kind.prepare.pixel_fields),
+        width=kind.width,
+        hidden=flame.segmentation.hidden[0],
+        last=flame.segmentation.hidden[1],
+        modes=kind.modes,
     ):
         return None
     arrays: dict[str, Tensor] = {
@@ -60,7 +53,7 @@ def native_weights(deployed: DeployedFlame) -> bytes | None:
             "heads.b_bg": heads.b_bg,
         }
         if kind.score_space == "log":
-            arrays["direction"] = per_ppm_m(flame.unit_spectrum[None], 1.0 / flame.variance.clamp_min(1e-12))[0]
+            arrays["direction"] = flame.log_direction()[0]
     return bytes(
         safetensors.torch.save({name: tensor.detach().float().contiguous() for name, tensor in arrays.items()})
     )

@@ -28,23 +28,28 @@ class _Pointwise(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
         field, weight = ctx.saved_tensors
         d_weight = torch.zeros_like(weight)
-        for tile_grad, tile in zip(grad, field, strict=True):
+        for number, (tile_grad, tile) in enumerate(zip(grad, field, strict=True)):
+            own = d_weight[number % weight.shape[0]]
             for start in range(0, field.shape[2], _CHUNK_PIXELS):
                 part = slice(start, start + _CHUNK_PIXELS)
-                d_weight.addmm_(tile_grad[:, part], tile[:, part].T)
-        d_field = torch.bmm(weight.T.expand(grad.shape[0], -1, -1), grad) if ctx.needs_input_grad[0] else None
+                own.addmm_(tile_grad[:, part], tile[:, part].T)
+        d_field = torch.bmm(weight.mT.expand(grad.shape[0], -1, -1), grad) if ctx.needs_input_grad[0] else None
         return d_field, d_weight, grad.sum((0, 2))
 
 
 def pointwise(
     field: Float[Tensor, "batch channel row col"],
-    weight: Float[Tensor, "width channel"],
+    weight: Float[Tensor, "*tile width channel"],
     bias: Float[Tensor, " width"],
 ) -> Float[Tensor, "batch width row col"]:
-    """`weight @ field + bias` at each pixel."""
+    """`weight @ field + bias` at each pixel; the weight is one for all tiles, or one for each."""
+    own = weight.ndim == 3 and int(weight.shape[0]) > 1
     if torch.onnx.is_in_onnx_export():  # a Conv would have the engine reorder all bands of the field first
-        return (weight @ field.flatten(2) + bias[:, None]).reshape(int(field.shape[0]), -1, *field.shape[2:])
-    if field.device.type != "cpu":
-        return F.conv2d(field, weight[:, :, None, None], bias)
-    product: Tensor = _Pointwise.apply(field.flatten(2), weight, bias)  # type: ignore[no-untyped-call]
+        same = weight if own or weight.ndim == 2 else weight[0]
+        return (same @ field.flatten(2) + bias[:, None]).reshape(int(field.shape[0]), -1, *field.shape[2:])
+    if field.device.type != "cpu" and not own:
+        return F.conv2d(field, weight.reshape(*weight.shape[-2:], 1, 1), bias)
+    product: Tensor = _Pointwise.apply(  # type: ignore[no-untyped-call]
+        field.flatten(2), weight if weight.ndim == 3 else weight[None], bias
+    )
     return product.reshape(field.shape[0], -1, *field.shape[2:])

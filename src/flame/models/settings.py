@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from flame.errors import FlameError
-from flame.models.conditioning import BackgroundSettings
 from flame.models.heads import ScoreKind
-from flame.models.noise_inputs import NOISE_INPUTS
+from flame.prepare import PrepareSettings, SettingsError
+from flame.records import from_entries
 
 __all__ = ["FlameSettings", "ModelSettingsError"]
 
@@ -17,7 +17,6 @@ Conditioning = Literal["none", "training", "tile"]
 ScoreSpace = Literal["log", "projected", "whitened"]
 LiftSpace = Literal["tile", "training"]
 LiftStart = Literal["random", "matched_filter"]
-RgbKind = Literal["fixed", "tile", "none"]
 
 
 class ModelSettingsError(FlameError):
@@ -41,13 +40,13 @@ class FlameSettings:
         score_space: Coordinates of the score: log-radiance (eq:flame_score), log-radiance with the leading background
             directions projected out, or whitened as in `conditioning`.
         projected_directions: How many, for `projected`.
+        band_variance: Whether the score in log-radiance starts from the spectrum divided by each band's variance over
+            the training set (the diagonal matched filter), or from the spectrum itself.
         lift_start: Whether the lift starts at random or with the training set's matched filter as its first feature.
         lift_space: With conditioning by the tile: whether the lift's input is whitened by the tile's covariance too, or
             by the training set's about the tile's mean. What a feature means is then the same in every tile.
-        noise_inputs: Extra channels of the lift, names in `flame.models.noise_inputs.NOISE_INPUTS`.
-        background: How a tile's own statistics are estimated.
-        rgb: RGB of the segmentation head: divided by `rgb_scale`, log-ratio to the tile's mean, or not used.
-        rgb_scale: Divisor of RGB, in µW cm-2 nm-1 sr-1.
+        prepare: How tiles are prepared; its `pixel_fields` are further channels of the lift, its RGB is the
+            segmentation head's.
         plume_prior: Plume probability answered by the untrained segmentation head.
     """
 
@@ -62,22 +61,37 @@ class FlameSettings:
     score: ScoreKind = "full"
     score_space: ScoreSpace = "log"
     projected_directions: int = 8
+    band_variance: bool = True
     lift_start: LiftStart = "matched_filter"
     lift_space: LiftSpace = "tile"
-    noise_inputs: tuple[str, ...] = ()
-    background: BackgroundSettings = field(default_factory=BackgroundSettings)
-    rgb: RgbKind = "fixed"
-    rgb_scale: float = 60.0
+    prepare: PrepareSettings = field(default_factory=PrepareSettings)
     plume_prior: float = 0.01
 
     def __post_init__(self) -> None:
-        unknown = [name for name in self.noise_inputs if name not in NOISE_INPUTS]
-        if unknown:
-            raise ModelSettingsError(f"no noise input '{unknown[0]}'; known are {', '.join(NOISE_INPUTS)}")
-        if self.conditioning == "none" and (self.score_space == "whitened" or self.noise_inputs):
+        if self.conditioning == "none" and self.score_space == "whitened":
+            raise ModelSettingsError("a whitened score needs conditioning 'training' or 'tile', got 'none'")
+        if self.conditioning != "tile" and self.prepare.pixel_fields:
             raise ModelSettingsError(
-                "a whitened score and noise inputs need conditioning 'training' or 'tile', got 'none'"
+                f"pixel fields are found against the tile's own background: they need conditioning 'tile', got "
+                f"'{self.conditioning}'"
             )
+
+    @property
+    def spectra(self) -> str:
+        """The form in which the network takes spectra."""
+        in_tile_space = self.score_space == "whitened" or self.score == "none"
+        return "whitened" if self.conditioning == "tile" and in_tile_space else "log_radiance"
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of what the network takes, among `flame.prepare.INPUTS`."""
+        names = [self.spectra]
+        if self.spectra == "whitened":
+            names += ["target"] * (self.score != "none") + ["unwhitening"] * (self.lift_space == "training")
+        elif self.conditioning == "tile":
+            names += ["background_mean"] + ["whitening"] * (self.lift_space == "tile")
+        names += ["pixel_fields"] * bool(self.prepare.pixel_fields) + ["rgb"] * (self.prepare.rgb != "none")
+        return tuple(names)
 
     def to_json(self) -> str:
         """One line of JSON."""
@@ -85,15 +99,24 @@ class FlameSettings:
 
     @classmethod
     def from_json(cls, text: str) -> FlameSettings:
-        """The settings written by `to_json`.
+        """The settings written by `to_json`, of this version or the first.
 
         Raises:
-            ModelSettingsError: If a field is not known to this version.
+            ModelSettingsError: If they are no JSON, or an entry is unknown to this version or cannot be right.
         """
-        stored: dict[str, Any] = json.loads(text)
-        unknown = set(stored) - {entry.name for entry in fields(cls)}
-        if unknown:
-            raise ModelSettingsError(f"model settings have unknown fields {sorted(unknown)}; written by a newer flame?")
-        stored["background"] = BackgroundSettings(**stored.get("background", {}))
-        stored["noise_inputs"] = tuple(stored.get("noise_inputs", ()))
-        return cls(**stored)
+        try:
+            stored = json.loads(text)
+            return from_entries(cls, _renewed(stored) if isinstance(stored, dict) else stored)
+        except (json.JSONDecodeError, SettingsError) as mistake:
+            raise ModelSettingsError(f"model settings: {mistake}") from None
+
+
+_ONCE_BESIDE = {"noise_inputs": "pixel_fields", "background": "background", "rgb": "rgb", "rgb_scale": "rgb_scale"}
+"""Entries that stood beside the others before tiles were prepared in one place, and their names in `prepare`."""
+
+
+def _renewed(stored: dict[str, Any]) -> dict[str, Any]:
+    """Settings of the first version as this one writes them."""
+    moved = {new: stored[old] for old, new in _ONCE_BESIDE.items() if old in stored}
+    kept = {name: value for name, value in stored.items() if name not in _ONCE_BESIDE}
+    return kept | {"prepare": moved} if moved else kept

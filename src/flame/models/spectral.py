@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-__all__ = ["DftMatrices", "SpectralConv2d", "dft_matrices"]
+__all__ = ["DftMatrices", "SpectralConv2d", "dft_matrices", "to_columns", "to_modes"]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def dft_matrices(
     return DftMatrices(*tensors)
 
 
-def _to_modes(field: Tensor, cols: Tensor, rows: Tensor) -> Tensor:
+def to_modes(field: Tensor, cols: Tensor, rows: Tensor) -> Tensor:
     """(batch, channel, row, col) to (mode, batch, part and channel), modes ordered (column, row frequency)."""
     batch, channels, height, width = (int(n) for n in field.shape)  # constants in an exported graph
     m = cols.shape[1] // 2
@@ -83,7 +83,7 @@ def _to_modes(field: Tensor, cols: Tensor, rows: Tensor) -> Tensor:
     return spectrum.reshape(batch, channels, 2 * m * m, 2).permute(2, 0, 3, 1).reshape(2 * m * m, batch, 2 * channels)
 
 
-def _to_columns(modes: Tensor, rows_back: Tensor) -> Tensor:
+def to_columns(modes: Tensor, rows_back: Tensor) -> Tensor:
     """(mode, batch, part and channel) to (batch channel row, column frequency and part)."""
     count, batch, double = (int(n) for n in modes.shape)
     m, height = rows_back.shape[0] // 4, rows_back.shape[1] // 2
@@ -96,8 +96,8 @@ class _SpectralProduct(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, field: Tensor, mixing: Tensor, onto: Tensor, dft: DftMatrices) -> Tensor:
-        modes = _to_modes(field, dft.cols, dft.rows)
-        columns = _to_columns(torch.bmm(modes, mixing), dft.rows_back)
+        modes = to_modes(field, dft.cols, dft.rows)
+        columns = to_columns(torch.bmm(modes, mixing), dft.rows_back)
         ctx.save_for_backward(modes, mixing)
         ctx.dft = dft
         return torch.addmm(onto.reshape(-1, onto.shape[-1]), columns, dft.cols_back).view(field.shape)
@@ -107,8 +107,8 @@ class _SpectralProduct(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         modes, mixing = ctx.saved_tensors
         dft = ctx.dft
-        pulled = _to_modes(grad, dft.cols_back.T, dft.rows_back.T)
-        columns = _to_columns(torch.bmm(pulled, mixing.mT), dft.rows.T)
+        pulled = to_modes(grad, dft.cols_back.T, dft.rows_back.T)
+        columns = to_columns(torch.bmm(pulled, mixing.mT), dft.rows.T)
         return (columns @ dft.cols.T).view(grad.shape), torch.bmm(modes.mT, pulled), grad, None
 
 
@@ -152,8 +152,8 @@ class SpectralConv2d(nn.Module):
             dft = dft_matrices(height, width, self.modes, field.device, field.dtype)
             onto = torch.zeros_like(field) if onto is None else onto.to(field.dtype)
             if torch.onnx.is_in_onnx_export():
-                modes = self._mixed(_to_modes(field, dft.cols, dft.rows))
-                return onto + (_to_columns(modes, dft.rows_back) @ dft.cols_back).reshape(field.shape)
+                modes = self._mixed(to_modes(field, dft.cols, dft.rows))
+                return onto + (to_columns(modes, dft.rows_back) @ dft.cols_back).reshape(field.shape)
             mixing = self._mixing().to(field.dtype)
             summed: Tensor = _SpectralProduct.apply(field, mixing, onto, dft)  # type: ignore[no-untyped-call]
             return summed

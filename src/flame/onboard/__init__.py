@@ -1,9 +1,10 @@
 """The torch-free flight runtime: model package, inference session, tile stream, profiling."""
 
-from flame.onboard.backends import RUNTIMES, Backend, open_backend, runs_natively
+from flame.onboard.backends import RUNTIMES, Backend, check_runtime, open_backend, runs_natively
 from flame.onboard.detector import Detection, Detector
-from flame.onboard.manifest import BackgroundFacts, Manifest, ModelError, NetworkFacts
+from flame.onboard.manifest import Manifest, ModelError, NetworkFacts
 from flame.onboard.package import (
+    DEFAULT_FAMILY,
     DEFAULT_MODEL,
     ModelPackage,
     choose_model,
@@ -12,16 +13,16 @@ from flame.onboard.package import (
     sha256_of,
     write_package,
 )
-from flame.onboard.quality import UNUSABLE, Quality
 from flame.onboard.stream import LineStream, StreamBlock, StreamError
 from flame.onboard.strip import TileReport, Timings
+from flame.prepare import UNUSABLE, Quality
 
 __all__ = [
+    "DEFAULT_FAMILY",
     "DEFAULT_MODEL",
     "RUNTIMES",
     "UNUSABLE",
     "Backend",
-    "BackgroundFacts",
     "Detection",
     "Detector",
     "LineStream",
@@ -34,6 +35,7 @@ __all__ = [
     "StreamError",
     "TileReport",
     "Timings",
+    "check_runtime",
     "choose_model",
     "load_model",
     "open_backend",

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float32
 
-from flame.kernels import load_kernels
+from flame.kernels import MOST_THREADS, load_kernels, why_no_kernels
 from flame.onboard.manifest import OUTPUTS, ModelError
 from flame.onboard.native import NativeNetwork
 from flame.onboard.package import ModelPackage
@@ -22,12 +22,17 @@ __all__ = [
     "NativeBackend",
     "OnnxRuntimeBackend",
     "OpenVinoBackend",
+    "check_runtime",
+    "chosen_threads",
     "open_backend",
     "runs_natively",
     "usable_cores",
 ]
 
 RUNTIMES: tuple[str, ...] = ("auto", "native", "onnxruntime", "openvino")
+
+_ENGINES = {"onnxruntime": "pip install onnxruntime", "openvino": "pip install 'flame-methane[openvino]'"}
+"""Engines that are packages of their own, and how to get them."""
 
 
 @runtime_checkable
@@ -122,7 +127,7 @@ class NativeBackend:
 
         kernels, network = load_kernels(), model.manifest.network
         if kernels is None:
-            raise ModelError("this flame was built without native kernels; install a C compiler and flame again")
+            raise ModelError(f"no native runtime: {why_no_kernels()}")
         if network is None or model.weights is None:
             raise ModelError(f"{model.source}: has no native weights; export it again, or take another runtime")
         try:
@@ -154,6 +159,19 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def chosen_threads(threads: int | None) -> int:
+    """As many threads as were asked for, or as there are cores.
+
+    Raises:
+        ModelError: If that is none, or more than a runtime can use.
+    """
+    if threads is None:
+        return min(usable_cores(), MOST_THREADS)
+    if not 1 <= threads <= MOST_THREADS:
+        raise ModelError(f"threads must be 1 to {MOST_THREADS}, got {threads}; this process has {usable_cores()} cores")
+    return threads
+
+
 def open_backend(model: ModelPackage, runtime: str = "auto", threads: int | None = None) -> Backend:
     """Loads a model into an engine.
 
@@ -163,19 +181,30 @@ def open_backend(model: ModelPackage, runtime: str = "auto", threads: int | None
         threads: CPU threads; all that this process may use unless given.
 
     Raises:
-        ModelError: If the engine is not known or not installed, or cannot load the graph.
+        ModelError: If the engine is not known or not installed, or cannot load the graph, or threads are out of range.
+    """
+    check_runtime(runtime)
+    threads = chosen_threads(threads)
+    if runtime == "native" or (runtime == "auto" and runs_natively(model)):
+        return NativeBackend(model, threads)
+    if runtime == "onnxruntime" or find_spec("openvino") is None:
+        check_runtime("onnxruntime")
+        return OnnxRuntimeBackend(model, threads)
+    return OpenVinoBackend(model, threads)
+
+
+def check_runtime(runtime: str) -> None:
+    """Refuses an engine that is not known or not installed, before any work is done.
+
+    Raises:
+        ModelError: With the names that are known, or what to install.
     """
     if runtime not in RUNTIMES:
         raise ModelError(f"no runtime '{runtime}'; known are {', '.join(RUNTIMES)}")
-    threads = threads or usable_cores()
-    has_openvino = find_spec("openvino") is not None
-    if runtime == "openvino" and not has_openvino:
-        raise ModelError("OpenVINO is not installed; install flame-methane[openvino] or take --runtime onnxruntime")
-    if runtime == "native" or (runtime == "auto" and runs_natively(model)):
-        return NativeBackend(model, threads)
-    if runtime == "onnxruntime" or not has_openvino:
-        return OnnxRuntimeBackend(model, threads)
-    return OpenVinoBackend(model, threads)
+    if runtime in _ENGINES and find_spec(runtime) is None:
+        raise ModelError(f"{runtime} is not installed: {_ENGINES[runtime]}, or take another runtime")
+    if runtime == "native" and load_kernels() is None:
+        raise ModelError(f"no native runtime: {why_no_kernels()}")
 
 
 def runs_natively(model: ModelPackage) -> bool:

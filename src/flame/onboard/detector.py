@@ -12,15 +12,14 @@ import numpy as np
 from jaxtyping import Bool, Float32, UInt8
 
 from flame.detection import Plume, TileGrid, find_plumes, plume_mask
-from flame.onboard.backends import open_backend, usable_cores
+from flame.onboard.backends import chosen_threads, open_backend
 from flame.onboard.manifest import ModelError
-from flame.onboard.package import ModelPackage, fitting_bands, load_model
-from flame.onboard.prepare import TilePreparer
-from flame.onboard.quality import Quality
+from flame.onboard.package import ModelPackage, band_mismatch, fitting_bands, load_model
 from flame.onboard.stream import LineStream
 from flame.onboard.strip import Rows, StripEngine, TileReport, Timings
-from flame.physics import METHANE_WINDOW_NM, BandMismatchError
-from flame.scene import Scene
+from flame.onboard.turns import Turn
+from flame.prepare import Quality, TilePreparer
+from flame.scene import AnyScene
 
 __all__ = ["Detection", "Detector"]
 
@@ -60,6 +59,8 @@ class Detection:
 class Detector:
     """Finds plumes with a packaged model.
 
+    Threads may share one: they take turns, tile by tile. A forked process may go on using its parent's.
+
     Args:
         model: A loaded package, a packaged name, the path of an ONNX file beside its manifest, or None for the default.
         runtime: "auto", "native", "onnxruntime" or "openvino".
@@ -78,37 +79,43 @@ class Detector:
         overlap: int | None = None,
     ) -> None:
         package = model if isinstance(model, ModelPackage) else load_model(model)
-        threads = threads or usable_cores()
-        self.manifest = package.manifest
+        threads = chosen_threads(threads)
+        self.manifest = facts = package.manifest
         side = self.manifest.tile
         self.grid = TileGrid(side, side // 16 * 2 if overlap is None else overlap)
         self._backend = open_backend(package, runtime, threads)
-        self._preparer = TilePreparer(self.manifest, threads, self._backend.block_rows)
+        self._preparer = TilePreparer(
+            *(facts.prepare, facts.inputs, facts.bands, (side, side), np.array(facts.absorption), threads),
+            block_rows=self._backend.block_rows,
+        )
+        self._turn = Turn()
 
     @property
     def runtime(self) -> str:
         """Name and version of the engine."""
         return self._backend.name
 
-    def run(self, scene: Scene) -> Detection:
+    def run(self, scene: AnyScene) -> Detection:
         """Finds plumes in a scene of any size; beyond the scene itself, memory is one row of tiles and the result.
+
+        A scene that stays in its file is read one row of tiles at a time.
 
         Raises:
             BandMismatchError: If the scene lacks bands the model was made for.
             ModelError: If the model takes RGB and the scene has none.
         """
         began = time.perf_counter()
-        radiance = self._fitting_radiance(scene)
-        if scene.rgb is None and "rgb" in self.manifest.inputs:
+        bands = self._fitting(scene)
+        if not scene.has_rgb and "rgb" in self.manifest.inputs:
             where = scene.acquisition.source or "the scene"
             raise ModelError(f"{where} has no RGB, which {self.manifest.name} takes; give the visible bands too")
         rows, cols = scene.shape
         engine = self._engine(cols)
         parts: list[Rows] = []
         for span in self.grid.spans(rows):
-            down = slice(span.start, span.stop)
-            colour = None if scene.rgb is None else scene.rgb[:, down]
-            parts.append(engine.tile_row(span, radiance[:, down], scene.valid[down], colour))
+            lines = scene.rows(span.start, span.stop)
+            parts.append(engine.tile_row(span, lines.radiance[bands], lines.valid, lines.rgb))
+            del lines  # else two rows of tiles would be in memory while the next is read
         deciding = time.perf_counter()
         probability = np.concatenate([part.probability for part in parts])
         score_ppm_m = np.concatenate([part.score_ppm_m for part in parts])
@@ -134,17 +141,13 @@ class Detector:
         return LineStream(self._engine(width, forgiving=True), self.manifest, self.grid, width, max_plume_rows)
 
     def _engine(self, width: int, forgiving: bool = False) -> StripEngine:
-        return StripEngine(self.manifest, self._backend, self._preparer, self.grid, width, forgiving)
+        return StripEngine(self.manifest, self._backend, self._preparer, self.grid, width, forgiving, self._turn)
 
-    def _fitting_radiance(self, scene: Scene) -> Float32[np.ndarray, "band row col"]:
-        """The scene's radiance in exactly the model's bands, without a copy where it has no others."""
+    def _fitting(self, scene: AnyScene) -> slice | list[int]:
+        """Where the model's bands stand in the scene; a slice, which copies nothing, where they are neighbours."""
         chosen = fitting_bands(scene.bands, self.manifest.bands)
         if chosen is None:
-            near = scene.bands.within(*METHANE_WINDOW_NM)
-            got = scene.bands.select(near) if near.any() else scene.bands
-            raise BandMismatchError(self.manifest.bands, got, scene.acquisition.source or "the scene")
-        if chosen == list(range(len(scene.bands))):
-            return scene.radiance
+            raise band_mismatch(self.manifest.bands, scene.bands, scene.acquisition.source or "the scene")
         if chosen == list(range(chosen[0], chosen[0] + len(chosen))):
-            return scene.radiance[chosen[0] : chosen[-1] + 1]
-        return scene.radiance[chosen]
+            return slice(chosen[0], chosen[-1] + 1)
+        return chosen

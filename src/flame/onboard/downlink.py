@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import zlib
 from collections.abc import Sequence
@@ -108,7 +109,7 @@ def encode_plume(plume: Plume, scene: int, number: int, block: int = 512, max_co
         max_corners: Corners of the outline at most.
 
     Raises:
-        PacketError: If a number does not fit its field.
+        PacketError: If a number does not fit its field, or is not finite.
     """
     exact = plume.polygons[0]
     corners = simplified(exact.exterior, max_corners) - np.array([plume.first_row, plume.first_col])
@@ -143,20 +144,27 @@ def encode_plume(plume: Plume, scene: int, number: int, block: int = 512, max_co
             round(min(max(plume.confidence, 0.0), 1.0) * _CONFIDENCE_STEPS),
             len(corners),
         )
-    except struct.error as mistake:
+    except (struct.error, OverflowError, ValueError) as mistake:
         raise PacketError(f"plume {number} of scene {scene} does not fit a packet: {mistake}") from None
-    return head + shape + _CHECK.pack(zlib.crc32(head + shape))
+    packet = head + shape + _CHECK.pack(zlib.crc32(head + shape))
+    decode_packet(packet)  # what the ground would refuse is not worth sending
+    return packet
 
 
-def decode_packet(packet: bytes) -> PlumePacket:
+def decode_packet(packet: bytes, at: int = 0) -> PlumePacket:
     """The plume in a packet; bytes after it are not looked at.
 
+    Args:
+        packet: The bytes.
+        at: Where in them the packet begins.
+
     Raises:
-        PacketError: If the bytes are too short, of another kind or version, or damaged.
+        PacketError: If the bytes are too short, of another kind or version, damaged, or tell of no possible plume.
     """
-    if len(packet) < _HEAD.size + _CHECK.size:
-        raise PacketError(f"a packet has at least {_HEAD.size + _CHECK.size} bytes, got {len(packet)}")
-    fields = _HEAD.unpack_from(packet)
+    given = len(packet) - at
+    if given < _HEAD.size + _CHECK.size:
+        raise PacketError(f"a packet has at least {_HEAD.size + _CHECK.size} bytes, got {given}")
+    fields = _HEAD.unpack_from(packet, at)
     magic, version, flag_bits, length = fields[:4]
     if magic != MAGIC:
         raise PacketError(f"not a plume packet: it begins with {magic!r}, expected {MAGIC!r}")
@@ -164,15 +172,15 @@ def decode_packet(packet: bytes) -> PlumePacket:
         raise PacketError(f"packet version {version} is not known, expected {VERSION}")
     count, flags = fields[-1], PacketFlag(flag_bits & 7)
     size = 2 if PacketFlag.WIDE in flags else 1
-    if length != _HEAD.size + 2 * size * count + _CHECK.size or len(packet) < length:
-        raise PacketError(f"the packet says {length} bytes for {count} corners, {len(packet)} were given")
-    (check,) = _CHECK.unpack_from(packet, length - _CHECK.size)
-    if check != zlib.crc32(packet[: length - _CHECK.size]):
+    if length != _HEAD.size + 2 * size * count + _CHECK.size or given < length:
+        raise PacketError(f"the packet says {length} bytes for {count} corners, {given} were given")
+    (check,) = _CHECK.unpack_from(packet, at + length - _CHECK.size)
+    if check != zlib.crc32(memoryview(packet)[at : at + length - _CHECK.size]):
         raise PacketError("the packet's checksum does not fit: it was damaged on the way")
-    corners = np.frombuffer(packet, ">u2" if size == 2 else ">u1", 2 * count, _HEAD.size).reshape(count, 2)
+    corners = np.frombuffer(packet, ">u2" if size == 2 else ">u1", 2 * count, at + _HEAD.size).reshape(count, 2)
     scene, number, block_row, block_col, first_row, first_col, rows, cols, area = fields[4:13]
     centroid_row, centroid_col, peak_row, peak_col, peak, mean, integrated, confidence = fields[13:21]
-    return PlumePacket(
+    plume = PlumePacket(
         scene=scene,
         plume=number,
         block_row=block_row,
@@ -193,6 +201,36 @@ def decode_packet(packet: bytes) -> PlumePacket:
         confidence=confidence / _CONFIDENCE_STEPS,
         outline=corners.astype(np.int64) + np.array([first_row, first_col]),
     )
+    _refuse_impossible(plume)
+    return plume
+
+
+def _refuse_impossible(plume: PlumePacket) -> None:
+    """A right checksum proves no sender: what no plume can have is refused."""
+    end = np.array([plume.first_row + plume.rows, plume.first_col + plume.cols])
+    numbers = (
+        plume.centroid_row,
+        plume.centroid_col,
+        plume.peak_ppm_m,
+        plume.mean_ppm_m,
+        plume.integrated_ppm_m_px,
+    )
+    slack = 1e-4 * (abs(plume.mean_ppm_m) + abs(plume.peak_ppm_m))  # the numbers were rounded to 4 bytes
+    laws = {
+        "a number that is not finite": all(map(math.isfinite, numbers)),
+        "an area that its box cannot hold": 1 <= plume.area_px <= plume.rows * plume.cols,
+        "an outline of fewer than three corners": len(plume.outline) >= 3,
+        "an outline beyond its box": bool((plume.outline <= end).all()),
+        "a peak beyond its box": plume.peak_row < end[0] and plume.peak_col < end[1],
+        "a centroid beyond its box": plume.first_row <= plume.centroid_row <= end[0]
+        and plume.first_col <= plume.centroid_col <= end[1],
+        "a mean above its peak": plume.mean_ppm_m <= plume.peak_ppm_m + slack,
+        "a sum that is not its mean times its area": abs(plume.integrated_ppm_m_px - plume.mean_ppm_m * plume.area_px)
+        <= slack * plume.area_px,
+    }
+    broken = [words for words, holds in laws.items() if not holds]
+    if broken:
+        raise PacketError(f"the packet tells of no possible plume: {broken[0]}")
 
 
 def decode_all(received: bytes) -> tuple[list[PlumePacket], int]:
@@ -204,7 +242,7 @@ def decode_all(received: bytes) -> tuple[list[PlumePacket], int]:
     at = lost = 0
     while at < len(received):
         try:
-            packets.append(decode_packet(received[at:]))
+            packets.append(decode_packet(received, at))
             at += int.from_bytes(received[at + 4 : at + 6], "big")
         except PacketError:
             start = received.find(MAGIC, at + 1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,53 +15,24 @@ from flame.detection import DecisionRule
 from flame.errors import FlameError
 from flame.files import json_text
 from flame.physics import RADIANCE_UNIT, BandSet
+from flame.prepare import INPUTS, SPECTRA, PrepareSettings, SettingsError
+from flame.records import check_numbers, from_entries, names, number
 
-__all__ = ["FORMAT", "INPUTS", "OUTPUTS", "BackgroundFacts", "Manifest", "ModelError", "NetworkFacts"]
+__all__ = ["FORMAT", "OUTPUTS", "Manifest", "ModelError", "NetworkFacts"]
 
-FORMAT = 1
+FORMAT = 2
 """Version of the manifest; a reader refuses those it does not know."""
-
-SPECTRA = ("log_radiance", "whitened")
-"""Graph inputs with all bands; a model takes one of them."""
-
-INPUTS = (
-    *SPECTRA,
-    "target",
-    "unwhitening",
-    "statistics",
-    "rgb",
-    "valid",
-    "background_mean",
-    "whitening",
-    "brightness_median",
-)
-"""Graph inputs that the runtime can prepare; a model uses those it names. See docs/onboard.md for shapes."""
-
-_OF_BACKGROUND = ("whitened", "target", "unwhitening", "statistics", "background_mean", "whitening")
 
 OUTPUTS = ("probability", "score")
 """Graph outputs, both (1, row, col); the score is in units of `tau_ppm_m`."""
 
+_CHECKSUM = "checksum"
+_MOST_BANDS = 4096
+_LARGEST = 1e6
+
 
 class ModelError(FlameError):
     """A model package that is missing, damaged or not what it says."""
-
-
-@dataclass(frozen=True)
-class BackgroundFacts:
-    """How the tile's own background is estimated for models that take `background_mean` and `whitening`.
-
-    Attributes:
-        samples: About how many pixels of a regular grid are looked at.
-        passes: Estimates made; each after the first leaves out pixels that look like plume and weighs down outliers.
-        plume_sigma: Matched-filter response, in standard deviations, from which on a pixel is left out.
-        floor: Least variance of log-radiance in any direction.
-    """
-
-    samples: int = 4096
-    passes: int = 1
-    plume_sigma: float = 3.0
-    floor: float = 1e-7
 
 
 @dataclass(frozen=True)
@@ -69,20 +42,13 @@ class NetworkFacts:
     Attributes:
         sha256: Checksum of the safetensors file with the folded weights.
         tau_max: Upper clip of the score, in units of `tau_ppm_m`.
-        noise_inputs: The lift's further inputs, in order; see `flame.models.noise_inputs`.
-        faint_ppm_m: Enhancement that counts as 1 in them.
-        clutter_clip: Response, in standard deviations, beyond which clutter is clipped.
-        clutter_window: Side of the window of the clutter, in pixels.
-        tiny: What is added before logarithms.
     """
 
     sha256: str
-    tau_max: float
-    noise_inputs: tuple[str, ...] = ()
-    faint_ppm_m: float = 500.0
-    clutter_clip: float = 4.0
-    clutter_window: int = 15
-    tiny: float = 1e-6
+    tau_max: float = number(float, 1e-3, 1e3)
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
 
 
 @dataclass(frozen=True)
@@ -95,24 +61,18 @@ class Manifest:
         band_centres_nm: Centres of the bands it expects, in order.
         band_fwhm_nm: Their full widths at half maximum.
         absorption: Unit absorption spectrum it was built with, per 100,000 ppm m.
+        sha256: Checksum of the ONNX file.
         tile: Side of its tile, in pixels.
-        inputs: Names of the graph's inputs, among `INPUTS`.
+        inputs: Names of the graph's inputs, among `flame.prepare.INPUTS`.
         tau_ppm_m: What a score of 1 means.
         threshold: Probability above which a pixel is plume.
         opening: Whether the mask is opened by a 3x3 cross.
-        floor_share: Radiance below this share of the tile's level is taken as this before the logarithm.
-        level_step: Step, in rows and columns, of the grid of pixels on which the level is found.
-        saturation_radiance: Radiance from which on a pixel counts as saturated.
-        rgb: How RGB is normalised: divided by `rgb_scale` ("fixed"), or as log-ratio to the tile's mean ("tile").
-        rgb_scale: Divisor of RGB, in radiance units.
-        fill_block: Side of the blocks from which unusable pixels are filled.
+        prepare: How its tiles are prepared.
         row_block: Rows of the blocks in which spectra are given to the graph; all of them in one block unless stated.
-        background: How a tile's background is estimated, if the model asks for it.
         network: What the native runtime needs, if the model has weights for it.
         unit: Radiance unit.
         training: What it was trained on: data, commit, recipe, seed, date.
         metrics: How good it was, and on what.
-        sha256: Checksum of the ONNX file.
         format: Version of this layout.
     """
 
@@ -121,20 +81,14 @@ class Manifest:
     band_centres_nm: tuple[float, ...]
     band_fwhm_nm: tuple[float, ...]
     absorption: tuple[float, ...]
-    tile: int
-    inputs: tuple[str, ...]
-    tau_ppm_m: float
     sha256: str
-    threshold: float = 0.5
+    tile: int = number(int, 1, 8192)
+    inputs: tuple[str, ...] = names()
+    tau_ppm_m: float = number(float, 1e-3, 1e7)
+    threshold: float = number(float, 0.0, 1.0, 0.5)
     opening: bool = True
-    floor_share: float = 0.005
-    level_step: int = 8
-    saturation_radiance: float = 1e4
-    rgb: str = "fixed"
-    rgb_scale: float = 60.0
-    fill_block: int = 16
+    prepare: PrepareSettings = field(default_factory=PrepareSettings)
     row_block: int | None = None
-    background: BackgroundFacts | None = None
     network: NetworkFacts | None = None
     unit: str = RADIANCE_UNIT
     training: Mapping[str, Any] = field(default_factory=dict)
@@ -143,38 +97,40 @@ class Manifest:
 
     def __post_init__(self) -> None:
         if self.format != FORMAT:
-            raise ModelError(
-                f"{self.name}: manifest format {self.format} is not known, expected {FORMAT}; update flame"
-            )
+            raise ModelError(f"{self.name}: manifest format {self.format} is not known, expected {FORMAT}")
+        try:
+            check_numbers(self)
+        except SettingsError as mistake:
+            raise ModelError(f"{self.name}: {mistake}") from None
         if self.unit != RADIANCE_UNIT:
             raise ModelError(f"{self.name}: radiance unit '{self.unit}' is not '{RADIANCE_UNIT}'")
+        self._check_bands()
+        self._check_inputs()
+
+    def _check_bands(self) -> None:
+        """Refuses bands and spectra that are none."""
+        for what in ("band_centres_nm", "band_fwhm_nm", "absorption"):
+            values = getattr(self, what)
+            if not 0 < len(values) <= _MOST_BANDS or not all(abs(value) <= _LARGEST for value in values):
+                raise ModelError(f"{self.name}: {what} must be a list of 1 to {_MOST_BANDS} finite numbers")
+        if len(self.absorption) != len(self.band_centres_nm):
+            raise ModelError(
+                f"{self.name}: {len(self.absorption)} absorption values for {len(self.band_centres_nm)} bands"
+            )
+        _ = self.bands
+
+    def _check_inputs(self) -> None:
+        """Refuses inputs that cannot be prepared, or not in blocks of so many rows."""
         unknown = [name for name in self.inputs if name not in INPUTS]
         if unknown or sum(name in self.inputs for name in SPECTRA) != 1:
             raise ModelError(
                 f"{self.name}: inputs {list(self.inputs)} must be among {list(INPUTS)}, with one of {list(SPECTRA)}"
             )
-        if set(self.inputs) & set(_OF_BACKGROUND) and self.background is None:
-            raise ModelError(f"{self.name}: takes the tile's background but the manifest does not say how to find it")
-        if self.rgb not in ("fixed", "tile"):
-            raise ModelError(f"{self.name}: RGB normalisation '{self.rgb}' is not known, expected 'fixed' or 'tile'")
-        if len(self.absorption) != len(self.band_centres_nm):
-            raise ModelError(
-                f"{self.name}: {len(self.absorption)} absorption values for {len(self.band_centres_nm)} bands"
-            )
-        if (
-            self.tile < 1
-            or self.tau_ppm_m <= 0
-            or not 0 <= self.threshold <= 1
-            or self.floor_share <= 0
-            or self.level_step < 1
-        ):
-            raise ModelError(
-                f"{self.name}: tile {self.tile}, tau {self.tau_ppm_m} ppm m, threshold {self.threshold}, floor "
-                f"share {self.floor_share} or level step {self.level_step} is out of range"
-            )
-        if self.tile % self.block_rows:
+        for what, named in (("pixel_fields", bool(self.prepare.pixel_fields)), ("rgb", self.prepare.rgb != "none")):
+            if what in self.inputs and not named:
+                raise ModelError(f"{self.name}: takes {what} but the manifest does not say how to prepare it")
+        if self.row_block is not None and (self.row_block < 1 or self.tile % self.row_block):
             raise ModelError(f"{self.name}: blocks of {self.row_block} rows do not fill a tile of {self.tile}")
-        _ = self.bands
 
     @property
     def block_rows(self) -> int:
@@ -192,31 +148,47 @@ class Manifest:
         return DecisionRule(self.threshold, self.opening)
 
     def to_json(self) -> str:
-        """The text of the manifest file."""
-        return json_text(asdict(self))
+        """The text of the manifest file, with the checksum of its own content."""
+        entries = json.loads(json_text(asdict(self)))
+        return json_text({_CHECKSUM: _checksum(entries)} | entries)
 
     @classmethod
     def from_json(cls, text: str, where: str = "manifest") -> Manifest:
-        """Reads a manifest; unknown or missing entries are refused by name."""
+        """Reads a manifest; one flipped bit, unknown or missing entries and numbers that are none are refused.
+
+        Raises:
+            ModelError: The message names the file and the entry.
+        """
         try:
-            entries = json.loads(text)
-        except json.JSONDecodeError as mistake:
+            entries = json.loads(text, parse_float=_finite, parse_constant=_finite)
+        except (ValueError, RecursionError) as mistake:
             raise ModelError(f"{where}: not JSON ({mistake}); a manifest was expected") from None
         if not isinstance(entries, dict):
             raise ModelError(f"{where}: expected one JSON object")
-        known = {entry.name for entry in fields(cls)}
-        if unknown := sorted(entries.keys() - known):
-            raise ModelError(f"{where}: unknown entries {', '.join(unknown)}; was it written by a later flame?")
-        lists = ("band_centres_nm", "band_fwhm_nm", "absorption", "inputs")
+        if entries.get("format") != FORMAT:
+            raise ModelError(
+                f"{where}: manifest format {entries.get('format')!r} is not known, expected {FORMAT}; export the model "
+                "again with this flame, or update flame"
+            )
+        if entries.pop(_CHECKSUM, None) != _checksum(entries):
+            raise ModelError(
+                f"{where}: its content does not match its checksum; the file is damaged or was edited, fetch or export "
+                "the model again"
+            )
         try:
-            for name in lists:
-                entries[name] = tuple(entries[name])
-            if entries.get("background") is not None:
-                entries["background"] = BackgroundFacts(**entries["background"])
-            if (network := entries.get("network")) is not None:
-                entries["network"] = NetworkFacts(**network | {"noise_inputs": tuple(network["noise_inputs"])})
-            return cls(**entries)
-        except KeyError as missing:
-            raise ModelError(f"{where}: the entry {missing} is missing") from None
-        except TypeError as mistake:
+            return from_entries(cls, entries)
+        except FlameError as mistake:
             raise ModelError(f"{where}: {mistake}") from None
+
+
+def _finite(spelled: str) -> float:
+    value = float(spelled)
+    if not math.isfinite(value):
+        raise ValueError(f"{spelled} is no number")
+    return value
+
+
+def _checksum(entries: Mapping[str, Any]) -> str:
+    """SHA-256 over the entries in one spelling: sorted, without blanks."""
+    spelled = json.dumps(entries, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(spelled.encode()).hexdigest()

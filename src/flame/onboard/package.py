@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
+
 from flame.files import write_whole
 from flame.onboard.manifest import Manifest, ModelError
-from flame.physics import BandMismatchError, BandSet
+from flame.physics import METHANE_WINDOW_NM, BandMismatchError, BandSet
 
 __all__ = [
+    "DEFAULT_FAMILY",
     "DEFAULT_MODEL",
     "ModelPackage",
+    "candidate_manifests",
     "choose_model",
     "load_model",
     "packaged_models",
@@ -24,11 +30,16 @@ __all__ = [
 WEIGHTS = ".safetensors"
 """Ending of the file with the native weights."""
 
+_UNNAMED = "the scene"
+
 DEFAULT_FAMILY = "flame-plus"
 """Where no model is named, the one of this family that fits a scene's bands."""
 
 DEFAULT_MODEL = f"{DEFAULT_FAMILY}-aviris-ng"
 """The packaged model used where none is named."""
+
+_KEPT = 8
+"""Models that stay loaded: a batch of scenes reads and checks each of its models once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +63,7 @@ class ModelPackage:
         network = self.manifest.network
         if (network is None) != (self.weights is None):
             raise ModelError(
-                f"{self.source}: native weights must come with their checksum in the manifest, and only so"
+                f"{self.source}: native weights and their checksum in the manifest must be both present or both absent"
             )
         if network is not None and self.weights is not None:
             _verify(self.weights, network.sha256, f"native weights of {self.source}")
@@ -92,11 +103,50 @@ def load_model(which: str | Path | None = None) -> ModelPackage:
     Raises:
         ModelError: If it does not exist, has no manifest, or its checksum differs.
     """
-    path = _path_of(which)
+    return _load(_path_of(which))
+
+
+def _load(path: Path) -> ModelPackage:
     onnx = _read(path, "model")
-    manifest = Manifest.from_json(_read(path.with_suffix(".json"), "manifest").decode(), str(path.with_suffix(".json")))
+    manifest = _manifest_of(path)
     weights = None if manifest.network is None else _read(path.with_suffix(WEIGHTS), "native weights")
     return ModelPackage(manifest, onnx, str(path), weights)
+
+
+_Stamp = tuple[int, int, int]
+
+
+def _stamp(path: Path) -> _Stamp | None:
+    """What changes when a file does: size, time and place; None if it is not there."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def _kept(path: Path) -> ModelPackage:
+    """A model that is not read again unless one of its files has changed."""
+    return _loaded(path, tuple(_stamp(path.with_suffix(ending)) for ending in (path.suffix, ".json", WEIGHTS)))
+
+
+@lru_cache(maxsize=_KEPT)
+def _loaded(path: Path, _stamps: tuple[_Stamp | None, ...]) -> ModelPackage:
+    return _load(path)
+
+
+def _manifest_of(path: Path) -> Manifest:
+    """The manifest of a model, read again only if it has changed."""
+    beside = path.with_suffix(".json")
+    return _read_manifest(beside, _stamp(beside))
+
+
+@lru_cache(maxsize=_KEPT)
+def _read_manifest(path: Path, _stamp: _Stamp | None) -> Manifest:
+    try:
+        return Manifest.from_json(_read(path, "manifest").decode(), str(path))
+    except UnicodeDecodeError as mistake:
+        raise ModelError(f"{path}: not UTF-8 text ({mistake.reason}); a manifest was expected") from None
 
 
 def _read(path: Path, what: str) -> bytes:
@@ -125,21 +175,66 @@ def _path_of(which: str | Path | None) -> Path:
     return packaged[members[0]] if members and not Path(which).exists() else Path(which)
 
 
-def choose_model(which: str | Path | None, bands: BandSet) -> ModelPackage:
-    """The model to use for a scene: of a packaged family ("flame-plus", or None), the one made for its bands.
+def candidate_manifests(which: str | Path | None) -> list[Manifest]:
+    """The manifests among which `choose_model` chooses: those of a packaged family, or of the model that is named.
 
     Raises:
-        BandMismatchError: If no model of the family fits; the message has both band lists.
+        ModelError: As in `load_model`.
+    """
+    packaged = packaged_models()
+    return [_manifest_of(packaged[name]) for name in _family(which)] or [load_model(which).manifest]
+
+
+def choose_model(which: str | Path | None, bands: BandSet, where: str = _UNNAMED) -> ModelPackage:
+    """The model to use for a scene: of a packaged family ("flame-plus", or None), the one made for its bands.
+
+    Models stay loaded for the scenes that follow, and of those that do not fit only the manifest is read.
+
+    Args:
+        which: As in `load_model`.
+        bands: Bands of the scene.
+        where: The scene's file, for the message.
+
+    Raises:
+        BandMismatchError: If no model of the family fits; the message has both band lists and says what to do.
         ModelError: As in `load_model`.
     """
     members = _family(which)
     if not members:
-        return load_model(which)
-    models = [load_model(name) for name in members]
-    for model in models:
-        if fitting_bands(bands, model.manifest.bands) is not None:
-            return model
-    raise BandMismatchError(models[0].manifest.bands, bands)
+        return _kept(_path_of(which))
+    packaged = packaged_models()
+    manifests = {name: _manifest_of(packaged[name]) for name in members}
+    for name, manifest in manifests.items():
+        if fitting_bands(bands, manifest.bands) is not None:
+            return _kept(packaged[name])
+    nearest = min((manifest.bands for manifest in manifests.values()), key=partial(_apart_nm, bands))
+    raise band_mismatch(nearest, bands, where)
+
+
+def band_mismatch(expected: BandSet, got: BandSet, where: str) -> BandMismatchError:
+    """The error for a scene that a model cannot take: it lists the packaged models and says what else can be done."""
+    scene_file = "INPUT" if where == _UNNAMED else shlex.quote(where)
+    packaged = {name: _manifest_of(path).bands for name, path in packaged_models().items()}
+    lines = [
+        f"\n  {name}: {len(need)} bands {need.centres_nm[0]:.0f}-{need.centres_nm[-1]:.0f} nm, "
+        f"on average {_apart_nm(got, need):.1f} nm from these"
+        for name, need in sorted(packaged.items(), key=lambda entry: _apart_nm(got, entry[1]))
+    ]
+    return BandMismatchError(
+        expected,
+        got.methane() if got.within(*METHANE_WINDOW_NM).any() else got,
+        where,
+        f"Packaged models, the nearest first:{''.join(lines)}\n"
+        f"A classical filter takes any bands: flame filter mag1c {scene_file} --out enhancement.tif\n"
+        "A model for these bands can be made with flame simulate, flame train and flame export.",
+    )
+
+
+def _apart_nm(have: BandSet, need: BandSet) -> float:
+    """How far the needed bands are from those there are, in centre or width, on average."""
+    near = [have.nearest(centre) for centre in need.centres_nm]
+    centres_nm = np.abs(have.centres_nm[near] - need.centres_nm)
+    return float(np.maximum(centres_nm, np.abs(have.fwhm_nm[near] - need.fwhm_nm)).mean())
 
 
 def fitting_bands(have: BandSet, need: BandSet, tolerance_nm: float = 1.0) -> list[int] | None:

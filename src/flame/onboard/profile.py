@@ -14,7 +14,7 @@ import numpy as np
 
 from flame.onboard.backends import usable_cores
 from flame.onboard.detector import Detector
-from flame.onboard.sensors import HardwareSensor, total_power_names
+from flame.onboard.telemetry import HardwareSensor, total_power_names
 from flame.scene import Scene
 
 __all__ = ["ProfileReport", "ProfileSettings", "SensorSeries", "profile"]

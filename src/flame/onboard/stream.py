@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float32, UInt8
+from jaxtyping import Bool, Float32, Real, UInt8
 
 from flame.detection import Plume, PlumeTracker, TileGrid, plume_mask
 from flame.errors import FlameError
@@ -19,7 +19,7 @@ _REACH = 2
 
 
 class StreamError(FlameError):
-    """Lines of another width or band count than the stream was opened for."""
+    """Lines that are no lines of this stream: another width, band count or type than it was opened for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,14 +86,14 @@ class LineStream:
 
     def push(
         self,
-        radiance: Float32[np.ndarray, "band line col"],
-        rgb: Float32[np.ndarray, "3 line col"] | None = None,
+        radiance: Real[np.ndarray, "band line col"],
+        rgb: Real[np.ndarray, "3 line col"] | None = None,
         valid: Bool[np.ndarray, "line col"] | None = None,
     ) -> list[StreamBlock]:
-        """Takes some lines and returns what they finish, often nothing.
+        """Takes some lines and returns what they finish, often nothing. Lines that are refused leave no trace.
 
         Args:
-            radiance: Radiance in the model's bands.
+            radiance: Radiance in the model's bands, as whole numbers or floats; kept as float32.
             rgb: Radiance near 640, 550 and 460 nm, if the model takes it.
             valid: Pixels known to be good; all unless given. Bad values are found anyway.
 
@@ -102,14 +102,15 @@ class LineStream:
         """
         if self._closed:
             raise StreamError("the stream was closed; open another for more lines")
+        bands, width = self._shape
+        _require(radiance, "radiance", (bands, None, width), "fiu")
         lines = radiance.shape[1]
-        if (radiance.shape[0], radiance.shape[2]) != self._shape:
-            raise StreamError(
-                f"expected lines of {self._shape[0]} bands and {self._shape[1]} columns, got {radiance.shape[0]} and "
-                f"{radiance.shape[2]}"
-            )
         if rgb is None and self._rgb is not None:
             raise StreamError("the model takes RGB; give it with each line")
+        if rgb is not None:
+            _require(rgb, "RGB", (3, lines, width), "fiu")
+        if valid is not None:
+            _require(valid, "valid", (lines, width), "b")
         blocks: list[StreamBlock] = []
         taken = 0
         while taken < lines:
@@ -120,10 +121,11 @@ class LineStream:
             full = self._index * self._grid.step + self._grid.tile
             count = min(lines - taken, self._grid.tile - at, full - self._lines)
             source, target = slice(taken, taken + count), slice(at, at + count)
-            self._radiance[:, target] = radiance[:, source]
+            with np.errstate(over="ignore", invalid="ignore"):  # what no float32 can hold is flagged as not finite
+                self._radiance[:, target] = radiance[:, source]
+                if self._rgb is not None and rgb is not None:
+                    self._rgb[:, target] = rgb[:, source]
             self._valid[target] = True if valid is None else valid[source]
-            if self._rgb is not None and rgb is not None:
-                self._rgb[:, target] = rgb[:, source]
             self._lines += count
             taken += count
         return blocks
@@ -166,6 +168,18 @@ class LineStream:
             plumes,
             new.tiles,
         )
+
+
+def _require(layer: object, name: str, shape: tuple[int | None, ...], kinds: str) -> None:
+    """Refuses what is not an array of that shape (None for any length) and of numbers of those kinds."""
+    if not isinstance(layer, np.ndarray):
+        raise StreamError(f"{name} must be a NumPy array, got {type(layer).__name__}")
+    if layer.dtype.kind not in kinds:
+        raise StreamError(f"{name} must hold {'booleans' if kinds == 'b' else 'real numbers'}, got {layer.dtype}")
+    fits = layer.ndim == len(shape) and all(want in (None, got) for want, got in zip(shape, layer.shape, strict=True))
+    if not fits:
+        wanted = " x ".join("lines" if want is None else str(want) for want in shape)
+        raise StreamError(f"{name} must be {wanted} (axes band, line, column), got {' x '.join(map(str, layer.shape))}")
 
 
 def _joined(above: Rows, below: Rows) -> Rows:

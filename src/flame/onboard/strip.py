@@ -12,8 +12,8 @@ from jaxtyping import Bool, Float32, UInt8
 from flame.detection import RowStitcher, Span, TileGrid
 from flame.onboard.backends import Backend
 from flame.onboard.manifest import Manifest, ModelError
-from flame.onboard.prepare import PreparedTile, TilePreparer
-from flame.onboard.quality import UNUSABLE, Quality
+from flame.onboard.turns import Turn
+from flame.prepare import UNUSABLE, PreparedTile, Quality, TilePreparer
 
 __all__ = ["Rows", "StripEngine", "TileReport", "Timings"]
 
@@ -80,7 +80,8 @@ class StripEngine:
         preparer: Makes the model's inputs.
         grid: How the strip is cut.
         width: Columns of the strip.
-        forgiving: Whether a tile whose inference fails is flagged (in flight) instead of raising (on the ground).
+        forgiving: Whether a tile that fails is flagged (in flight) instead of raising (on the ground).
+        turn: Held while a tile is prepared and inferred: engines of one detector share its buffers.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class StripEngine:
         grid: TileGrid,
         width: int,
         forgiving: bool = False,
+        turn: Turn | None = None,
     ) -> None:
         self._tau_ppm_m = np.float32(manifest.tau_ppm_m)
         self._backend = backend
@@ -99,6 +101,7 @@ class StripEngine:
         self._stitcher = RowStitcher(3, width, grid)
         self._settled = 0
         self._forgiving = forgiving
+        self._turn = turn or Turn()
         self.timings = Timings()
 
     def tile_row(
@@ -123,19 +126,37 @@ class StripEngine:
         for cols in self._columns:
             across = slice(cols.start, cols.stop)
             colour = None if rgb is None else rgb[:, :, across]
-            began = time.perf_counter()
-            tile = self._preparer.prepare(radiance[:, :, across], valid[:, across], colour, first)
-            prepared = time.perf_counter()
-            maps, failed = self._infer(tile)
-            inferred = time.perf_counter()
-            quality[:, across] |= tile.quality | np.uint8(failed)
+            with self._turn:
+                began = time.perf_counter()
+                tile = self._prepare(radiance[:, :, across], valid[:, across], colour, first)
+                prepared = time.perf_counter()
+                maps, failed = (None, Quality.FAILED) if tile is None else self._infer(tile)
+                inferred = time.perf_counter()
+            quality[:, across] |= np.uint8(failed) if tile is None else tile.quality | np.uint8(failed)
             if maps is not None:
                 self._stitcher.add(span, cols, maps)
-            reports.append(TileReport(span.start, cols.start, tile.flags | failed, inferred - began))
+            flags = failed if tile is None else tile.flags | failed
+            reports.append(TileReport(span.start, cols.start, flags, inferred - began))
             self.timings.prepare_s += prepared - began
             self.timings.infer_s += inferred - prepared
             self.timings.blend_s += time.perf_counter() - inferred
         return self._give_out(span, quality, tuple(reports))
+
+    def _prepare(
+        self,
+        radiance: Float32[np.ndarray, "band row col"],
+        valid: Bool[np.ndarray, "row col"],
+        rgb: Float32[np.ndarray, "3 row col"] | None,
+        first: int,
+    ) -> PreparedTile | None:
+        """The model's inputs; None if a stream must go on without them."""
+        try:
+            return self._preparer.prepare(radiance, valid, rgb, first)
+        except Exception:
+            if not self._forgiving:
+                raise
+            _LOG.exception("tile could not be prepared; its mask is left empty")
+            return None
 
     def _infer(self, tile: PreparedTile) -> tuple[Float32[np.ndarray, "3 row col"] | None, Quality]:
         """Probability, score and weight of one tile; None if it could not be judged."""

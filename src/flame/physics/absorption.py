@@ -128,7 +128,7 @@ def transmittance(alpha_ppm_m: Float[np.ndarray, "*pixels"], bands: BandSet) -> 
     each cell with the slope between 8,000 and 16,000 ppm m.
 
     Args:
-        alpha_ppm_m: Enhancement along the light's path, 0 to 64,000 ppm m.
+        alpha_ppm_m: Enhancement as the table tells it (see `flame.physics.light_path`), 0 to 64,000 ppm m.
         bands: The sensor's bands.
 
     Raises:

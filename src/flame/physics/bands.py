@@ -23,17 +23,33 @@ class BandError(FlameError):
 
 
 class BandMismatchError(BandError):
-    """Two band sets that should agree and do not."""
+    """Two band sets that should agree and do not.
 
-    def __init__(self, expected: BandSet, got: BandSet, where: str = "the scene") -> None:
-        self.expected = expected
-        self.got = got
+    Attributes:
+        expected: What was needed.
+        got: What was there.
+        where: The file or folder that has the wrong bands.
+        advice: What to do about it.
+    """
+
+    def __init__(
+        self,
+        expected: BandSet,
+        got: BandSet,
+        where: str = "the scene",
+        advice: str = "Give a scene of that sensor, or a model made for these bands.",
+    ) -> None:
+        self.expected, self.got, self.where, self.advice = expected, got, where, advice
         super().__init__(
             f"{where} has bands that do not fit.\n"
             f"  expected {expected.describe()}\n"
             f"  got      {got.describe()}\n"
-            "Give a scene of that sensor, or a model made for these bands."
+            f"{advice}"
         )
+
+    def __reduce__(self) -> tuple[type[BandMismatchError], tuple[BandSet, BandSet, str, str]]:
+        # Errors come back from worker processes pickled; the default would pass one argument of four.
+        return type(self), (self.expected, self.got, self.where, self.advice)
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,22 @@ def radiance_scale(unit: str) -> float:
         raise UnknownUnitError(f"radiance unit '{unit}' is not known; expected one of '{known}'") from None
 
 
-def kg_per_m2_from_ppm_m(column_ppm_m: float = 1.0) -> float:
-    """Methane mass above a square metre for a column in ppm m, air at 0 °C and 1013.25 hPa as in MAG1C's table."""
-    air_mol_per_m3 = _PRESSURE_PA / (_GAS_CONSTANT * _TEMPERATURE_K)
+def kg_per_m2_from_ppm_m(
+    column_ppm_m: float = 1.0, temperature_k: float = _TEMPERATURE_K, pressure_pa: float = _PRESSURE_PA
+) -> float:
+    """Methane mass above a square metre for a column in ppm m: 7.16e-7 kg for 1 ppm m at 0 °C and 1013.25 hPa.
+
+    Args:
+        column_ppm_m: The vertical column.
+        temperature_k: Temperature of the air that the ppm are counted in; MAG1C's table has 0 °C.
+        pressure_pa: Its pressure.
+
+    Raises:
+        FlameError: If temperature or pressure is not that of air.
+    """
+    if not (150.0 <= temperature_k <= 350.0 and 1e4 <= pressure_pa <= 1.2e5):
+        raise FlameError(
+            f"air of {temperature_k:g} K and {pressure_pa:g} Pa is not air near the ground; give kelvin and pascal"
+        )
+    air_mol_per_m3 = pressure_pa / (_GAS_CONSTANT * temperature_k)
     return column_ppm_m * 1e-6 * air_mol_per_m3 * _METHANE_KG_PER_MOL

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -14,11 +13,15 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from flame import __version__
 from flame.errors import FlameError
 from flame.files import write_json
-from flame.io import read_scene, starcop
-from flame.scene import Scene
+from flame.io import open_scene, starcop
+from flame.io.names import injected_name
+from flame.records import read_json, record
+from flame.scene import AnyScene
 from flame.simulate import (
     SimulatedTile,
     TileSettings,
@@ -28,12 +31,18 @@ from flame.simulate import (
     simulate_tile,
     tile_generator,
 )
+from flame.workers import end_with_parent
 
-__all__ = ["PLAN_FILE", "SimulationPlan", "map_tiles", "read_plan", "simulate_dataset"]
+__all__ = ["PLAN_FILE", "SimulationPlan", "background_scene", "map_tiles", "read_plan", "simulate_dataset"]
 
 PLAN_FILE = "simulation.json"
+_EDITION = 2
 
 T = TypeVar("T")
+
+_MOST_TILES = 10_000_000
+_LARGEST_TILE = 16_384
+"""Beyond these a plan is damaged, or a slip of the finger."""
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -51,6 +60,8 @@ class SimulationPlan:
         test_share: Share of the tiles that go to the test split, the last ones.
         backgrounds: Real scenes to inject plumes into; none for simulated ground.
         background_noise: Whether sensor noise is added to real backgrounds.
+        edition: Edition of the simulator. In the first, `wide` was what is `cluttered` now; data sets of that time are
+            drawn again as they were.
     """
 
     tiles: int
@@ -61,10 +72,13 @@ class SimulationPlan:
     test_share: float = 0.2
     backgrounds: tuple[str, ...] = ()
     background_noise: bool = True
+    edition: int = _EDITION
 
     def __post_init__(self) -> None:
-        if self.tiles < 1:
-            raise FlameError(f"a data set needs at least one tile, got {self.tiles}")
+        if not 1 <= self.tiles <= _MOST_TILES:
+            raise FlameError(f"a data set needs between one and {_MOST_TILES:,} tiles, got {self.tiles}")
+        if not 1 <= self.size <= _LARGEST_TILE:
+            raise FlameError(f"a tile has between 1 and {_LARGEST_TILE:,} rows and columns, got {self.size}")
         if not 0.0 <= self.test_share <= 1.0:
             raise FlameError(f"the test share must lie in 0 to 1, got {self.test_share}")
         if self.seed < 0:
@@ -73,16 +87,23 @@ class SimulationPlan:
 
     def settings(self) -> TileSettings:
         """The distributions to draw from."""
-        return preset(self.preset, size=self.size, sensor_name=self.sensor)
+        known = "cluttered" if self.edition < _EDITION and self.preset == "wide" else self.preset
+        return preset(known, size=self.size, sensor_name=self.sensor)
 
     def facts(self) -> dict[str, Any]:
         """The plan for a report; of real scenes only their names, not where they lie."""
         return {**asdict(self), "backgrounds": [Path(name).name for name in self.backgrounds]}
 
     def name(self, index: int) -> str:
-        """Name of a tile."""
-        kind = "real" if self.backgrounds else "sim"
-        return f"{kind}_{self.preset}_{self.seed}_{index:06d}"
+        """Name of a tile; on real ground it tells which, so that a split never has the same ground on both sides."""
+        if self.backgrounds:
+            ground = Path(self._ground(tile_generator(self.seed, index))).stem
+            return injected_name(ground, self.preset, self.seed, index)
+        return f"sim_{self.preset}_{self.seed}_{index:06d}"
+
+    def _ground(self, rng: np.random.Generator) -> str:
+        """The real scene of a tile: the first thing its stream draws."""
+        return self.backgrounds[int(rng.integers(len(self.backgrounds)))]
 
     def split(self, index: int) -> str:
         """Split of a tile, `train` or `test`."""
@@ -93,14 +114,14 @@ class SimulationPlan:
         rng = tile_generator(self.seed, index)
         if not self.backgrounds:
             return simulate_tile(rng, self.settings(), self.name(index))
-        path = self.backgrounds[int(rng.integers(len(self.backgrounds)))]
-        scene = cut_background(_background(path), rng, self.size)
+        scene = cut_background(background_scene(self._ground(rng)), rng, self.size)
         return inject_plume(scene, rng, self.settings(), self.name(index), add_noise=self.background_noise)
 
 
 @lru_cache(maxsize=8)
-def _background(path: str) -> Scene:
-    return read_scene(path)
+def background_scene(path: str) -> AnyScene:
+    """A real scene to put plumes into, opened once."""
+    return open_scene(path)
 
 
 def read_plan(folder: Path | str) -> SimulationPlan:
@@ -108,9 +129,11 @@ def read_plan(folder: Path | str) -> SimulationPlan:
     path = Path(folder) / PLAN_FILE
     if not path.is_file():
         raise FlameError(f"{path}: no such file; only data sets written by `flame simulate` can be drawn again")
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    stored.pop("flame_version", None)
-    return SimulationPlan(**{**stored, "backgrounds": tuple(stored["backgrounds"])})
+    stored = read_json(path, "the plan of a simulated data set")
+    if isinstance(stored, dict):
+        stored.pop("flame_version", None)
+        stored.setdefault("edition", 1)
+    return record(SimulationPlan, stored, str(path))
 
 
 def _write_plan(plan: SimulationPlan, folder: Path) -> None:
@@ -147,7 +170,7 @@ def map_tiles(
         workers: Number of processes; by default one for each core.
     """
     workers = min(workers or os.cpu_count() or 1, plan.tiles)
-    with _one_thread_each(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with _one_thread_each(), ProcessPoolExecutor(workers, get_context("spawn"), end_with_parent) as pool:
         yield from pool.map(work, repeat(plan, plan.tiles), range(plan.tiles), chunksize=2)
 
 
@@ -173,7 +196,7 @@ def simulate_dataset(
     workers: int | None = None,
     on_tile: Callable[[starcop.TileRecord], None] | None = None,
 ) -> list[starcop.TileRecord]:
-    """Draws a data set and writes it: a folder a tile, `train.csv`, `test.csv` and `simulation.json`.
+    """Draws a data set and writes it: one folder per tile, `train.csv`, `test.csv` and `simulation.json`.
 
     The bytes depend on the plan alone, not on the number of workers.
 
@@ -186,15 +209,15 @@ def simulate_dataset(
     folder = Path(folder)
     plan = replace(plan, backgrounds=tuple(str(Path(path).resolve()) for path in plan.backgrounds))
     for path in plan.backgrounds:
-        _background(path).methane()
+        background_scene(path).methane()
     _write_plan(plan, folder)
     records = []
-    for record in map_tiles(_Writer(folder), plan, workers):
-        records.append(record)
+    for written in map_tiles(_Writer(folder), plan, workers):
+        records.append(written)
         if on_tile is not None:
-            on_tile(record)
+            on_tile(written)
     for split in ("train", "test"):
-        members = [record for record in records if record.split == split]
+        members = [written for written in records if written.split == split]
         if members:
             starcop.write_index(folder, split, members)
     return records

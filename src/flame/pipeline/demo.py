@@ -12,9 +12,11 @@ from jaxtyping import Bool
 from scipy import ndimage
 
 from flame.detection import PixelCounts
+from flame.files import require_writable
 from flame.onboard import Detection
 from flame.physics import sensor
-from flame.pipeline.detect import Detectors, Outcome, write_products, write_scene_report
+from flame.pipeline.detect import REPORT, Detectors, Outcome, write_scene_report
+from flame.pipeline.scene_products import write_products
 from flame.scene import GeoGrid
 from flame.simulate import preset, simulate_tile, tile_generator
 from flame.tile import LabelledTile
@@ -50,7 +52,7 @@ class DemoResult:
 
 def demo_tile(size: int, seed: int, sensor_name: str) -> LabelledTile:
     """A simulated scene with three sources, at a made-up place."""
-    settings = preset("wide", size=size, sensor_name=sensor_name)
+    settings = preset("cluttered", size=size, sensor_name=sensor_name)
     settings = replace(settings, plume=replace(settings.plume, source_shares=(0.0, 0.0, 0.0, 1.0)))
     tile = simulate_tile(tile_generator(seed, 0), settings, "demo scene").tile
     return replace(tile, scene=replace(tile.scene, geo=_NOWHERE))
@@ -74,6 +76,7 @@ def run_demo(
         sensor_name: Sensor to simulate.
         told: Called with a line before each step.
     """
+    require_writable(out)
     seconds: dict[str, float] = {}
 
     def lap(name: str, began: float) -> None:
@@ -92,13 +95,13 @@ def run_demo(
     lap("detect", began)
     told(f"writing products to {out}")
     began = time.perf_counter()
-    section = write_products(out, "demo scene", tile.scene, detection, detector, truth=tile.label)
+    write_products(out, "demo scene", tile.scene, detection, detector, truth=tile.label)
     lap("write products", began)
     true_plumes, found = _touched(tile.label, detection.mask)
     detected, right = _touched(detection.mask, tile.label)
     counts = PixelCounts.of(detection.mask, tile.label, tile.scene.valid)
-    report = out / "report.html"
-    outcome = Outcome("demo scene", out, detection, section)
+    report = out / REPORT
+    outcome = Outcome("demo scene", "done", out, len(detection.plumes), detection.timings.total_s)
     write_scene_report(report, [outcome], "FLAME demonstration: a simulated scene")
     return DemoResult(counts, true_plumes, found, detected - right, detection, seconds, report)
 

@@ -1,60 +1,63 @@
-"""Scenes to products: what `flame detect` and `flame demo` do."""
+"""Scenes to products: what `flame detect` does. Files become detections, detections files, and files the report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
-from jaxtyping import Bool
-
-from flame import __version__
 from flame.errors import FlameError
-from flame.files import write_json, write_whole
-from flame.io import read_scene
-from flame.onboard import Detection, Detector, Quality, choose_model
-from flame.onboard.downlink import DataReduction, data_reduction, encode_plume
-from flame.products.geojson import plume_properties, write_geojson
-from flame.products.geolocate import map_grid
-from flame.products.geotiff import write_cog
-from flame.products.quicklook import plot_quicklook
+from flame.files import WriteError, printable, require_writable
+from flame.io import OpenOptions, open_scene
+from flame.onboard import Detector
+from flame.onboard.backends import check_runtime
+from flame.onboard.downlink import DataReduction
+from flame.onboard.package import candidate_manifests, choose_model, sha256_of
+from flame.pipeline.scene_folders import SceneFolder, SceneInput, claim_folder
+from flame.pipeline.scene_products import PRODUCTS, SOFTWARE, read_section, write_products
 from flame.products.report import ReportSection, write_report
-from flame.scene import BandSet, Scene
+from flame.scene import BandSet, SceneFile
 
-__all__ = [
-    "Detectors",
-    "Outcome",
-    "detect_files",
-    "output_names",
-    "write_downlink",
-    "write_products",
-    "write_scene_report",
-]
+__all__ = ["FAILURE_LOG", "REPORT", "Detectors", "Outcome", "detect_files", "write_scene_report"]
 
-_TABLE = ("plume", "confidence", "peak_ppm_m", "mean_ppm_m", "area_px", "area_m2", "mass_kg")
+REPORT = "report.html"
+FAILURE_LOG = "failures.log"
+"""Beside the report: where in the program each unexpected failure happened."""
+
+_RESERVED = frozenset({REPORT, FAILURE_LOG})
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Outcome:
-    """What became of one input.
+    """What became of one input; small, so that thousands may be kept.
 
     Attributes:
-        source: The input.
-        folder: Where its products are.
-        detection: What was found, None if it failed.
-        section: Its part of the report.
-        bands: Bands of the scene, 0 if it could not be read.
-        failure: Why it failed.
+        source: The input, for people.
+        state: "done", "kept" (finished by an earlier run from the same content), "failed", or "not tried" because
+            the batch was stopped before.
+        folder: Where its products are; None if there are none.
+        plumes: How many were found.
+        seconds: Time of the detection.
+        downlink: What its packets save, if they were asked for.
+        failure: Why there is nothing.
     """
 
     source: str
-    folder: Path
-    detection: Detection | None
-    section: ReportSection
-    bands: int = 0
+    state: Literal["done", "kept", "failed", "not tried"]
+    folder: Path | None = None
+    plumes: int = 0
+    seconds: float = 0.0
+    downlink: DataReduction | None = None
     failure: str | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether its products are there."""
+        return self.failure is None
 
 
 class Detectors:
@@ -62,33 +65,40 @@ class Detectors:
 
     Args:
         model: A packaged name or family, the path of an ONNX file, or None for the default family.
-        runtime: "auto", "onnxruntime" or "openvino".
+        runtime: "auto", "native", "onnxruntime" or "openvino".
         threads: CPU threads; all unless given.
+
+    Raises:
+        ModelError: If there is no such model or runtime.
     """
 
     def __init__(self, model: str | None = None, runtime: str = "auto", threads: int | None = None) -> None:
+        check_runtime(runtime)
         self._model, self._runtime, self._threads = model, runtime, threads
         self._open: dict[str, Detector] = {}
+        self.model_ids = frozenset(model_id(manifest.to_json()) for manifest in candidate_manifests(model))
 
-    def for_bands(self, bands: BandSet) -> Detector:
-        """The detector whose model was made for these bands."""
-        package = choose_model(self._model, bands)
+    def for_bands(self, bands: BandSet, where: str = "the scene") -> Detector:
+        """The detector whose model was made for these bands; `where` names the scene if there is none."""
+        package = choose_model(self._model, bands, where)
         key = package.manifest.sha256
         if key not in self._open:
             self._open[key] = Detector(package, self._runtime, self._threads)
         return self._open[key]
 
 
-def output_names(inputs: Sequence[Path]) -> list[str]:
-    """A folder name for each input: its stem, numbered where stems repeat."""
-    names: list[str] = []
-    for path in inputs:
-        stem = path.stem or path.name
-        name, number = stem, 2
-        while name in names:
-            name, number = f"{stem}-{number}", number + 1
-        names.append(name)
-    return names
+def model_id(manifest_json: str) -> str:
+    """Tells one model from another: its manifest has the checksums of everything else."""
+    return sha256_of(manifest_json.encode())
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What is asked of every input alike."""
+
+    options: OpenOptions
+    downlink: bool
+    force: bool
 
 
 def detect_files(
@@ -96,137 +106,138 @@ def detect_files(
     out: Path,
     detectors: Detectors,
     done: Callable[[Outcome], None] = lambda _: None,
+    options: OpenOptions | None = None,
+    *,
+    downlink: bool = False,
+    force: bool = False,
 ) -> list[Outcome]:
-    """Detects in each input and writes its products and one report; an input that fails does not stop the others.
+    """Detects in each input and writes its products, and in the end one report.
+
+    An input that fails, of whatever, does not stop the others. If the batch itself is stopped (Ctrl-C, a full disk),
+    the report tells of what was done till then. Inputs that an earlier run finished are kept as they are.
 
     Args:
         inputs: Scene files or folders.
-        out: Folder for the products, one folder an input, and report.html.
+        out: Folder for the products, one folder per input, and report.html.
         detectors: Which model and engine.
         done: Called after each input.
+        options: Unit and masks, for all inputs.
+        downlink: Whether to write downlink packets too.
+        force: Whether to do finished inputs again.
+
+    Raises:
+        WriteError: If `out` cannot be written to; before the work, or for the report after it.
     """
-    outcomes = []
-    for path, name in zip(inputs, output_names(inputs), strict=True):
-        folder = out / name
-        try:
-            scene = read_scene(path)
-            detector = detectors.for_bands(scene.bands)
-            detection = detector.run(scene)
-            section = write_products(folder, str(path.name), scene, detection, detector)
-            outcome = Outcome(str(path), folder, detection, section, len(scene.bands))
-        except (FlameError, OSError) as mistake:
-            failed = ReportSection(path.name, failure=str(mistake))
-            outcome = Outcome(str(path), folder, None, failed, failure=str(mistake))
-        outcomes.append(outcome)
-        done(outcome)
-    write_scene_report(out / "report.html", outcomes)
+    require_writable(out)
+    job = _Job(options or OpenOptions(), downlink, force)
+    outcomes: list[Outcome] = []
+    try:
+        for path in inputs:
+            outcome, stop = _attempt(SceneInput(path), out, detectors, job)
+            outcomes.append(outcome)
+            done(outcome)
+            if stop:
+                break
+    finally:
+        why = "not tried: the batch was stopped"
+        rest = [SceneInput(path).shown for path in inputs[len(outcomes) :]]
+        outcomes += [Outcome(source, "not tried", failure=why) for source in rest]
+        write_scene_report(out / REPORT, outcomes)
     return outcomes
 
 
-def write_products(
-    folder: Path,
-    source: str,
-    scene: Scene,
-    detection: Detection,
-    detector: Detector,
-    truth: Bool[np.ndarray, "row col"] | None = None,
-) -> ReportSection:
-    """Writes the maps, the plumes, the quick look and `detection.json`; returns the scene's part of the report.
+def _attempt(scene: SceneInput, out: Path, detectors: Detectors, job: _Job) -> tuple[Outcome, bool]:
+    """One input, and whether the batch must stop: where the disk is full, the others would only fail later."""
+    try:
+        return _detect(scene, out, detectors, job), False
+    except (FlameError, OSError) as mistake:
+        stop = isinstance(mistake, WriteError) and mistake.disk_full
+        words = "\n".join(map(printable, str(mistake).splitlines()))
+    except Exception as mistake:
+        stop = False
+        first = next(iter(str(mistake).splitlines()), "")
+        words = f"{scene.shown}: unexpected {type(mistake).__name__}: {printable(first)}; see {FAILURE_LOG}"
+        _log(out / FAILURE_LOG, scene.shown)
+    return Outcome(scene.shown, "failed", failure=words), stop
 
-    Args:
-        folder: Where to.
-        source: Name of the scene for people.
-        scene: What was looked at.
-        detection: What was found.
-        detector: What found it.
-        truth: The true plume mask, if known; it is drawn into the quick look.
-    """
-    facts = _facts(source, scene, detection, detector)
-    grid = map_grid(scene.geo)
-    tags = {"source": source, "model": facts["model"], "software": facts["software"]}
-    layers = (
-        ("probability", detection.probability, "plume probability"),
-        ("score", detection.score_ppm_m, "methane score (ppm m)"),
-        ("mask", detection.mask, "plume mask"),
+
+def _detect(scene: SceneInput, out: Path, detectors: Detectors, job: _Job) -> Outcome:
+    folder = claim_folder(out, scene, _RESERVED)
+    try:
+        if not job.force and _is_finished(folder, scene, detectors, job):
+            with suppress(KeyError, TypeError, ValueError, AttributeError):  # a damaged record: do it again
+                return _outcome(scene, folder, folder.record, "kept")
+        content = open_scene(scene.path, job.options)
+        detector = detectors.for_bands(content.bands, str(scene.path))
+        detection = detector.run(content)
+        if isinstance(content, SceneFile):
+            content.check_usable()
+        marks = {
+            "place": scene.place,
+            "input_sha256": scene.sha256,
+            "model_id": model_id(detector.manifest.to_json()),
+            "options": repr(job.options),
+        }
+    except BaseException:
+        folder.release()
+        raise
+    folder.begin({"source": scene.name, "place": scene.place})
+    record = write_products(folder.path, scene.name, content, detection, detector, downlink=job.downlink, marks=marks)
+    return _outcome(scene, folder, record, "done")
+
+
+def _outcome(scene: SceneInput, folder: SceneFolder, record: Any, state: Literal["done", "kept"]) -> Outcome:
+    saved = record.get("downlink")
+    return Outcome(
+        scene.shown,
+        state,
+        folder.path,
+        int(record["plumes"]),
+        float(record["seconds"]["total_s"]),
+        None if saved is None else DataReduction(**saved),
     )
-    for name, layer, description in layers:
-        write_cog(folder / f"{name}.tif", layer, detection.usable, grid, description, tags)
-    extra = {key: facts[key] for key in ("source", "sensor", "time", "model", "software")}
-    write_geojson(folder / "plumes.geojson", detection.plumes, scene.geo, extra)
-    count = len(detection.plumes)
-    title = f"{source}: {count} plume{'' if count == 1 else 's'}"
-    picture = folder / "quicklook.png"
-    plot_quicklook(picture, scene, detection.score_ppm_m, detection.mask, detection.plumes, title, truth)
-    write_json(folder / "detection.json", facts)
-    ordered = sorted(detection.plumes, key=lambda plume: -plume.integrated_ppm_m_px)
-    rows = [plume_properties(plume, number, scene.geo) for number, plume in enumerate(ordered, start=1)]
-    shown = [{name: row[name] for name in _TABLE if name in row} for row in rows]
-    return ReportSection(source, _short(facts), picture, shown)
 
 
-def write_downlink(path: Path, detection: Detection, bands: int, scene: int = 0) -> DataReduction:
-    """Writes all plumes as packets and returns what they save.
-
-    Args:
-        path: The file.
-        detection: What was found.
-        bands: Bands of the scene.
-        scene: Number of the scene in the packets.
-    """
-    packets = [encode_plume(plume, scene, number) for number, plume in enumerate(detection.plumes)]
-    write_whole(path, b"".join(packets))
-    return data_reduction(detection.mask, packets, bands)
-
-
-def _facts(source: str, scene: Scene, detection: Detection, detector: Detector) -> dict[str, Any]:
-    manifest, seen = detector.manifest, scene.acquisition
-    return {
-        "source": source,
-        "sensor": seen.sensor,
-        "time": None if seen.time is None else seen.time.isoformat(),
-        "rows": scene.shape[0],
-        "columns": scene.shape[1],
-        "usable_pixels": int(detection.usable.sum()),
-        "plumes": len(detection.plumes),
-        "plume_pixels": int(detection.mask.sum()),
-        "quality": _quality_names(detection.flags),
-        "tiles": len(detection.tiles),
-        "model": f"{manifest.name} for {manifest.sensor}",
-        "model_sha256": manifest.sha256,
-        "threshold": manifest.threshold,
-        "runtime": detection.runtime,
-        "seconds": {name: round(value, 4) for name, value in asdict(detection.timings).items()},
-        "software": f"flame {__version__}",
-    }
+def _is_finished(folder: SceneFolder, scene: SceneInput, detectors: Detectors, job: _Job) -> bool:
+    """Whether an earlier run of this flame finished the same content with the same model."""
+    record = folder.record
+    return (
+        record.get("finished") is True
+        and record.get("software") == SOFTWARE
+        and record.get("model_id") in detectors.model_ids
+        and record.get("options") == repr(job.options)
+        and (not job.downlink or "downlink" in record)
+        and all((folder.path / name).is_file() for name in PRODUCTS)
+        and record.get("input_sha256") == scene.sha256
+    )
 
 
-def _quality_names(flags: Quality) -> list[str]:
-    return [str(flag.name).lower() for flag in Quality if flag in flags and flag]
-
-
-def _short(facts: dict[str, Any]) -> dict[str, str]:
-    share = facts["usable_pixels"] / (facts["rows"] * facts["columns"])
-    return {
-        "sensor": facts["sensor"] or "not stated",
-        "time": facts["time"] or "not stated",
-        "pixels": f"{facts['rows']} x {facts['columns']}",
-        "usable": f"{100 * share:.1f} %",
-        "quality flags": ", ".join(facts["quality"]) or "none",
-        "model": facts["model"],
-        "runtime": facts["runtime"],
-        "seconds": f"{facts['seconds']['total_s']:.2f}",
-    }
+def _log(path: Path, source: str) -> None:
+    """Adds the failure that is being handled to the log; a log that cannot be written stops nothing."""
+    with suppress(OSError), path.open("a", encoding="utf-8", errors="backslashreplace") as log:
+        log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {source}\n{traceback.format_exc()}\n")
 
 
 def write_scene_report(path: Path, outcomes: Sequence[Outcome], title: str = "Methane plumes") -> None:
-    """One page for all inputs."""
-    found = [o.detection for o in outcomes if o.detection is not None]
-    failed = len(outcomes) - len(found)
-    plumes = sum(len(detection.plumes) for detection in found)
-    summary = f"{plumes} plume{'' if plumes == 1 else 's'} in {len(found)} scene{'' if len(found) == 1 else 's'}"
+    """One page for all inputs, from their files."""
+    good = [outcome for outcome in outcomes if outcome.succeeded]
+    plumes, failed = sum(outcome.plumes for outcome in good), len(outcomes) - len(good)
+    summary = f"{plumes} plume{'' if plumes == 1 else 's'} in {len(good)} scene{'' if len(good) == 1 else 's'}"
     summary += f"; {failed} input{'' if failed == 1 else 's'} failed." if failed else "."
     footer = (
-        f"Made by flame {__version__}. Scores are in ppm m; mass is the score summed over a plume's ground area, "
-        "without a background taken off."
+        f"Made by {SOFTWARE}. Scores are in ppm m as the light's path shows them; mass is the score over that path's "
+        "factor, summed over a plume's ground area, without a background taken off."
     )
-    write_report(path, title, summary, [outcome.section for outcome in outcomes], footer)
+    write_report(path, title, summary, _sections(outcomes), footer)
+
+
+def _sections(outcomes: Sequence[Outcome]) -> Iterator[ReportSection]:
+    for outcome in outcomes:
+        failure = outcome.failure
+        if outcome.folder is not None:
+            try:
+                yield read_section(outcome.folder)
+                continue
+            except (FlameError, OSError) as lost:
+                failure = str(lost)
+        yield ReportSection(Path(outcome.source).name or outcome.source, failure=failure)

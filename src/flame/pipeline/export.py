@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import count, islice
 from pathlib import Path
@@ -16,14 +16,11 @@ from jaxtyping import Float32
 
 from flame.detection import plume_mask
 from flame.errors import FlameError
-from flame.models import Flame, FlameSettings
+from flame.models import BatchPreparer, Flame, RawTile
 from flame.models.export import to_onnx
-from flame.models.fields import FLOOR_SHARE, LEVEL_STEP
 from flame.models.native_weights import native_weights
-from flame.models.noise_inputs import CLUTTER_CLIP, CLUTTER_WINDOW, FAINT_PPM_M, TINY
 from flame.models.weights import StoredModel, load_model
 from flame.onboard import (
-    BackgroundFacts,
     Detector,
     Manifest,
     ModelPackage,
@@ -102,7 +99,7 @@ def export_model(
         if found.max_difference >= MAX_DIFFERENCE or found.mask_differences:
             raise ExportError(
                 f"{out}: not written; on {found.runtime} probabilities differ from torch by up to "
-                f"{found.max_difference:.1e} and {found.mask_differences} mask pixels are others"
+                f"{found.max_difference:.1e} and {found.mask_differences} mask pixels differ"
             )
     return write_package(package, out), agreements
 
@@ -113,8 +110,7 @@ def _package(
     kind, bands = stored.model.settings, stored.bands
     onnx, deployed = to_onnx(stored.model, tile)
     weights = native_weights(deployed)
-    network = None if weights is None else _network_facts(kind, sha256_of(weights))
-    per_tile = kind.conditioning == "tile"
+    network = None if weights is None else NetworkFacts(sha256_of(weights), kind.tau_max)
     manifest = Manifest(
         name=name,
         sensor=sensor_of(bands) or "unknown",
@@ -126,11 +122,7 @@ def _package(
         row_block=deployed.row_block,
         tau_ppm_m=kind.tau_ppm_m,
         sha256=sha256_of(onnx),
-        floor_share=FLOOR_SHARE,
-        level_step=LEVEL_STEP,
-        rgb="tile" if kind.rgb == "tile" else "fixed",
-        rgb_scale=kind.rgb_scale,
-        background=BackgroundFacts(**asdict(kind.background)) if per_tile else None,
+        prepare=kind.prepare,
         network=network,
         training={**stored.provenance, **notes},
         metrics=metrics,
@@ -138,23 +130,11 @@ def _package(
     return ModelPackage(manifest, onnx, source, weights)
 
 
-def _network_facts(kind: FlameSettings, sha256: str) -> NetworkFacts:
-    return NetworkFacts(
-        sha256=sha256,
-        tau_max=kind.tau_max,
-        noise_inputs=kind.noise_inputs,
-        faint_ppm_m=FAINT_PPM_M,
-        clutter_clip=CLUTTER_CLIP,
-        clutter_window=CLUTTER_WINDOW,
-        tiny=TINY,
-    )
-
-
 def _simulated(manifest: Manifest) -> list[Scene]:
     """Three simulated tiles, at least two of them with a plume, the last with a fifth of its pixels missing."""
     if manifest.sensor == "unknown":
         raise ExportError("the model's bands are of no sensor that can be simulated; give scenes to compare on")
-    settings = preset("wide", size=manifest.tile, sensor_name=manifest.sensor)
+    settings = preset("cluttered", size=manifest.tile, sensor_name=manifest.sensor)
     drawn = (simulate_tile(tile_generator(0, i), settings, f"check{i}").tile for i in count())
     first = next(drawn)
     scenes = [first.scene, *islice((tile.scene for tile in drawn if tile.label.any()), 2)]
@@ -177,7 +157,7 @@ def verify(stored: StoredModel, package: ModelPackage, scenes: Sequence[Scene], 
     worst, mask_differences, plume_pixels = 0.0, 0, 0
     for scene in scenes:
         found = detector.run(scene)
-        expected = _torch_probability(exact, scene)
+        expected = _torch_probability(exact, stored.bands, scene)
         judged = found.usable
         worst = max(worst, float(np.abs(found.probability - expected)[judged].max(initial=0.0)))
         mask = plume_mask(expected, judged, package.manifest.rule)
@@ -195,8 +175,6 @@ def _top_left(scene: Scene, tile: int) -> Scene:
 
 
 @torch.no_grad()
-def _torch_probability(model: Flame, scene: Scene) -> Float32[np.ndarray, "row col"]:
-    rgb = None if scene.rgb is None else torch.from_numpy(scene.rgb.astype(np.float64))[None]
-    valid = torch.from_numpy(np.ascontiguousarray(scene.valid))[None]
-    out = model(torch.from_numpy(scene.radiance.astype(np.float64))[None], rgb, valid)
-    return torch.sigmoid(out.logit)[0].numpy().astype(np.float32)
+def _torch_probability(model: Flame, bands: BandSet, scene: Scene) -> Float32[np.ndarray, "row col"]:
+    batch = BatchPreparer(model.settings, bands).prepare([RawTile.of(scene)]).to(torch.float64)
+    return torch.sigmoid(model(batch.inputs).logit)[0].numpy().astype(np.float32)

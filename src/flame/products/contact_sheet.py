@@ -1,4 +1,4 @@
-"""A contact sheet of labelled tiles: RGB, enhancement, label and MAG1C, a row a tile."""
+"""A contact sheet of labelled tiles: RGB, enhancement, label and MAG1C, one row per tile."""
 
 from __future__ import annotations
 

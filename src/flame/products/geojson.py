@@ -3,26 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from flame.detection import PixelPolygon, Plume
 from flame.files import write_json
-from flame.physics import kg_per_m2_from_ppm_m
+from flame.physics import airmass_of, kg_per_m2_from_ppm_m, path_factor
+from flame.products.dateline import Ring, globe_polygons
 from flame.products.geolocate import longitude_latitude, pixel_area_m2
-from flame.scene import GeoGrid
+from flame.scene import Acquisition, GeoGrid
 
-__all__ = ["plume_feature", "plume_properties", "write_geojson"]
+__all__ = ["LightPath", "plume_feature", "plume_properties", "write_geojson"]
+
+_BENDING_DEG = 80.0
+_LOWEST_SUN_DEG = 85.0
+"""Beyond this, flat air is no picture of the Earth's, and an angle is more likely a mistake."""
 
 _DIGITS = 7
 """About a centimetre."""
 
 
-def plume_properties(plume: Plume, number: int, geo: GeoGrid | None) -> dict[str, Any]:
-    """What is known of a plume, by name and unit."""
+@dataclass(frozen=True)
+class LightPath:
+    """How much more than in the look-up table the light's path makes a column look; see `flame.physics.light_path`.
+
+    Attributes:
+        factor: Score over vertical column.
+        basis: Where the factor comes from, for people.
+    """
+
+    factor: float = 1.0
+    basis: str = "angles of sun and sensor not known; taken as the table's own path"
+
+    @classmethod
+    def of(cls, acquisition: Acquisition) -> LightPath:
+        """The path of a scene; the table's own if the sun's angle is not known or too low for flat air."""
+        sun, view = acquisition.solar_zenith_deg, acquisition.view_zenith_deg
+        if sun is None or not 0 <= sun <= _LOWEST_SUN_DEG:
+            return cls()
+        if view is None or not 0 <= view <= _LOWEST_SUN_DEG:
+            return cls(path_factor(airmass_of(sun, 0.0)), "angle of the sun; the sensor taken as straight above")
+        return cls(path_factor(airmass_of(sun, view)), "angles of sun and sensor")
+
+
+def plume_properties(plume: Plume, number: int, geo: GeoGrid | None, light: LightPath) -> dict[str, Any]:
+    """What is known of a plume, by name and unit.
+
+    Args:
+        plume: The plume.
+        number: Its number.
+        geo: Where the scene is, if known; without it there is no area in m2 and no mass.
+        light: The light's path, which the mass takes out of the score.
+    """
     properties: dict[str, Any] = {
         "plume": number,
         "confidence": round(plume.confidence, 4),
@@ -42,30 +78,71 @@ def plume_properties(plume: Plume, number: int, geo: GeoGrid | None) -> dict[str
         area_m2 = pixel_area_m2(geo, plume.centroid_row, plume.centroid_col)
         rows = np.array([plume.centroid_row, plume.peak_row + 0.5])
         lon, lat = longitude_latitude(geo, rows, np.array([plume.centroid_col, plume.peak_col + 0.5]))
+        column_ppm_m_px = plume.integrated_ppm_m_px / light.factor
+        # NaN, where a position is not known, becomes null in the file.
         properties |= {
             "centroid_longitude": round(float(lon[0]), _DIGITS),
             "centroid_latitude": round(float(lat[0]), _DIGITS),
             "peak_longitude": round(float(lon[1]), _DIGITS),
             "peak_latitude": round(float(lat[1]), _DIGITS),
             "area_m2": round(plume.area_px * area_m2, 1),
-            "mass_kg": round(kg_per_m2_from_ppm_m(plume.integrated_ppm_m_px) * area_m2, 2),
+            "mass_kg": float(f"{kg_per_m2_from_ppm_m(column_ppm_m_px) * area_m2:.6g}"),
+            "light_path_factor": round(light.factor, 4),
+            "light_path_basis": light.basis,
         }
     return properties
 
 
-def plume_feature(plume: Plume, number: int, geo: GeoGrid | None, extra: Mapping[str, Any] | None = None) -> Any:
-    """One plume as a GeoJSON feature; without a position its geometry is null and its outline stays in pixels."""
-    properties = plume_properties(plume, number, geo) | dict(extra or {})
-    if geo is None:
+def plume_feature(
+    plume: Plume,
+    number: int,
+    geo: GeoGrid | None,
+    light: LightPath,
+    extra: Mapping[str, Any] | None = None,
+) -> Any:
+    """One plume as a GeoJSON feature.
+
+    Where any corner of its outline has no position, its geometry is null and its outline is given in pixels instead.
+    """
+    properties = plume_properties(plume, number, geo, light) | dict(extra or {})
+    polygons = None if geo is None else _polygons(plume, geo)
+    if polygons is None:
+        if geo is not None:
+            properties["position"] = "not known for every corner of the outline"
         properties["outline_px"] = [_rings_px(polygon) for polygon in plume.polygons]
         return {"type": "Feature", "geometry": None, "properties": properties}
-    parts = [[_ring(ring, geo, outer=at == 0) for at, ring in enumerate(_rings(p))] for p in plume.polygons]
-    geometry = (
-        {"type": "Polygon", "coordinates": parts[0]}
-        if len(parts) == 1
-        else {"type": "MultiPolygon", "coordinates": parts}
-    )
-    return {"type": "Feature", "geometry": geometry, "properties": properties}
+    kind = "Polygon" if len(polygons) == 1 else "MultiPolygon"
+    return {
+        "type": "Feature",
+        "geometry": {"type": kind, "coordinates": polygons[0] if kind == "Polygon" else polygons},
+        "properties": properties,
+    }
+
+
+def _polygons(plume: Plume, geo: GeoGrid) -> list[list[list[list[float]]]] | None:
+    """The outline in degrees; None if the position of a corner is not known."""
+    found = []
+    for polygon in plume.polygons:
+        rings = [_on_globe(ring.astype(float), geo) for ring in _rings(polygon)]
+        if not all(np.isfinite(ring).all() for ring in rings):
+            return None
+        found += [[_closed(ring) for ring in part] for part in globe_polygons(rings)]
+    return found or None
+
+
+def _on_globe(ring: Float[np.ndarray, "_corner 2"], geo: GeoGrid) -> Ring:
+    """A ring of (row, col) corners in degrees; near a pole, where straight sides bend, with a corner at every pixel."""
+    placed = np.stack(longitude_latitude(geo, ring[:, 0], ring[:, 1]), axis=1)
+    if not np.abs(placed[:, 1]).max() > _BENDING_DEG:
+        return placed
+    sides = zip(ring, np.roll(ring, -1, axis=0), strict=True)
+    steps = [np.linspace(one, other, int(np.abs(other - one).max()), endpoint=False) for one, other in sides]
+    every = np.concatenate(steps)
+    return np.stack(longitude_latitude(geo, every[:, 0], every[:, 1]), axis=1)
+
+
+def _closed(ring: Ring) -> list[list[float]]:
+    return [[round(float(x), _DIGITS), round(float(y), _DIGITS)] for x, y in np.concatenate([ring, ring[:1]])]
 
 
 def _rings(polygon: PixelPolygon) -> list[Int[np.ndarray, "_ 2"]]:
@@ -76,19 +153,12 @@ def _rings_px(polygon: PixelPolygon) -> list[list[list[int]]]:
     return [np.concatenate([ring, ring[:1]]).tolist() for ring in _rings(polygon)]
 
 
-def _ring(corners: Int[np.ndarray, "corner 2"], geo: GeoGrid, outer: bool) -> list[list[float]]:
-    """A closed ring in degrees, turning as RFC 7946 asks."""
-    lon, lat = longitude_latitude(geo, corners[:, 0].astype(float), corners[:, 1].astype(float))
-    closed = np.stack([np.append(lon, lon[0]), np.append(lat, lat[0])], axis=1)
-    east = closed[:, 0] - closed[0, 0]
-    twice_area = float(np.sum(east[:-1] * closed[1:, 1] - east[1:] * closed[:-1, 1]))
-    if (twice_area > 0) != outer:
-        closed = closed[::-1]
-    return [[round(float(x), _DIGITS), round(float(y), _DIGITS)] for x, y in closed]
-
-
 def write_geojson(
-    path: Path, plumes: Sequence[Plume], geo: GeoGrid | None, extra: Mapping[str, Any] | None = None
+    path: Path,
+    plumes: Sequence[Plume],
+    geo: GeoGrid | None,
+    light: LightPath | None = None,
+    extra: Mapping[str, Any] | None = None,
 ) -> None:
     """Writes the plumes of a scene, strongest first, under a temporary name and renames it.
 
@@ -96,8 +166,10 @@ def write_geojson(
         path: The file.
         plumes: The plumes.
         geo: Where the scene is, if known.
+        light: The light's path; the table's own unless given.
         extra: Properties for every plume: source file, sensor, time, model.
     """
     ordered = sorted(plumes, key=lambda plume: -plume.integrated_ppm_m_px)
-    features = [plume_feature(plume, number, geo, extra) for number, plume in enumerate(ordered, start=1)]
+    path_taken = light or LightPath()
+    features = [plume_feature(plume, number, geo, path_taken, extra) for number, plume in enumerate(ordered, start=1)]
     write_json(path, {"type": "FeatureCollection", "features": features})

@@ -52,6 +52,6 @@ def plot_profile(
         label = {"W": "power (W)", "degC": "temperature (°C)"}.get(unit, unit)
         axes.set(xlabel="time since the first timed detection (s)", ylabel=label)
         axes.legend(fontsize=8, ncols=3)
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(title, fontsize=11, parse_math=False)
     with whole_file(path) as partial:
         FigureCanvasAgg(figure).print_figure(partial, dpi=dpi, format="png")

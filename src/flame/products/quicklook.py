@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Float32, Int
 from flame.detection import Plume, outline
 from flame.files import whole_file
 from flame.products.geolocate import pixel_area_m2
-from flame.scene import Scene
+from flame.scene import AnyScene
 
 __all__ = ["plot_quicklook", "stretched_rgb"]
 
@@ -22,11 +22,16 @@ _TRUTH = "#7dff5a"
 _LABELLED_PLUMES = 12
 
 
-def stretched_rgb(scene: Scene) -> Float32[np.ndarray, "row col 3"]:
-    """Colours for the screen, 0 to 1; grey from the first band if the sensor sees no colour. Invalid pixels dark."""
-    layers = np.repeat(scene.radiance[:1], 3, axis=0) if scene.rgb is None else scene.rgb
-    out = np.full((*scene.shape, 3), 0.08, dtype=np.float32)
-    seen = scene.valid & np.isfinite(layers).all(axis=0)
+def stretched_rgb(scene: AnyScene, step: int = 1) -> Float32[np.ndarray, "row col 3"]:
+    """Colours for the screen, 0 to 1; grey from the first band if the sensor sees no colour. Invalid pixels dark.
+
+    Args:
+        scene: What to show.
+        step: Every so many pixels.
+    """
+    layers = scene.colour()[:, ::step, ::step]
+    out = np.full((*layers.shape[1:], 3), 0.08, dtype=np.float32)
+    seen = scene.valid[::step, ::step] & np.isfinite(layers).all(axis=0)
     for at, layer in enumerate(layers):
         low, high = np.percentile(layer[seen], (1, 99)) if seen.any() else (0.0, 1.0)
         stretched = np.clip((layer[seen] - low) / max(float(high - low), 1e-12), 0, 1)
@@ -36,7 +41,7 @@ def stretched_rgb(scene: Scene) -> Float32[np.ndarray, "row col 3"]:
 
 def plot_quicklook(
     path: Path,
-    scene: Scene,
+    scene: AnyScene,
     score_ppm_m: Float[np.ndarray, "row col"],
     mask: Bool[np.ndarray, "row col"],
     plumes: Sequence[Plume],
@@ -63,14 +68,17 @@ def plot_quicklook(
     height = float(np.clip(5.2 * rows / cols, 3.0, 16.0))
     figure = Figure(figsize=(12.4, height + 0.9), layout="constrained", facecolor="white")
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)
-    colours = stretched_rgb(scene)
-    left.imshow(colours, interpolation="nearest")
-    left.set_title("RGB and plume outlines" if scene.rgb is not None else "radiance and plume outlines", fontsize=10)
+    # The picture has some 750 pixels across and 1,000 to 2,000 down: more only cost memory.
+    step = max(1, rows // 1000, cols // 750)
+    spread = (-0.5, cols - 0.5, rows - 0.5, -0.5)
+    colours = stretched_rgb(scene, step)
+    left.imshow(colours, interpolation="nearest", extent=spread)
+    left.set_title("RGB and plume outlines" if scene.has_rgb else "radiance and plume outlines", fontsize=10)
     grey = colours.mean(axis=2)
-    right.imshow(grey, cmap="gray", vmin=0, vmax=1.6, interpolation="nearest")
+    right.imshow(grey, cmap="gray", vmin=0, vmax=1.6, interpolation="nearest", extent=spread)
     top = _upper(score_ppm_m, mask, scene.valid)
-    shown = np.ma.masked_where(~mask, score_ppm_m)
-    image = right.imshow(shown, cmap=_PLUME_COLOURS, vmin=0, vmax=top, interpolation="nearest")
+    shown = np.ma.masked_where(~mask[::step, ::step], score_ppm_m[::step, ::step])
+    image = right.imshow(shown, cmap=_PLUME_COLOURS, vmin=0, vmax=top, interpolation="nearest", extent=spread)
     known = "; true outlines in green" if truth is not None else ""
     right.set_title(f"methane score inside plumes{known}", fontsize=10)
     for polygon in outline(truth) if truth is not None else ():
@@ -84,7 +92,7 @@ def plot_quicklook(
         axes.tick_params(labelsize=8)
     left.set_ylabel("row", fontsize=9)
     _scale_bar(left, scene)
-    figure.suptitle(title, fontsize=12)
+    figure.suptitle(title, fontsize=12, parse_math=False)  # a file may be called anything
     with whole_file(path) as partial:
         FigureCanvasAgg(figure).print_figure(partial, dpi=dpi, format="png")
 
@@ -117,7 +125,7 @@ def _outline(axes: Any, plume: Plume, number: int | None) -> None:
         )
 
 
-def _scale_bar(axes: Any, scene: Scene) -> None:
+def _scale_bar(axes: Any, scene: AnyScene) -> None:
     """A bar of a round number of metres, if the scene's position is known."""
     if scene.geo is None:
         return

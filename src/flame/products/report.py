@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from string import Template
 from typing import Any
 
-from flame.files import write_whole
+from flame.files import whole_file
 
 __all__ = ["ReportSection", "write_report"]
 
-_PAGE = Template("""<!doctype html>
+_HEAD = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>$title</title>
+<title>{title}</title>
 <style>
 body { font: 15px/1.5 system-ui, sans-serif; color: #1c2430; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; border-bottom: 1px solid #d5dbe3; }
@@ -25,12 +24,7 @@ th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid #e3e
 th { color: #56616f; font-weight: 600; } td:first-child, th:first-child { text-align: left; }
 .failed { color: #a3231f; } .note { color: #56616f; font-size: 13px; } .scroll { overflow-x: auto; }
 </style></head><body>
-<h1>$title</h1>
-<p>$summary</p>
-$sections
-<p class="note">$footer</p>
-</body></html>
-""")
+"""
 
 
 @dataclass(frozen=True)
@@ -41,7 +35,7 @@ class ReportSection:
         title: Headline, usually the file.
         facts: Short facts by name.
         picture: A PNG to put in.
-        rows: A table, one mapping a row, all with the same keys.
+        rows: A table, one mapping per row, all with the same keys.
         failure: Why there is nothing, for a scene that failed.
     """
 
@@ -59,10 +53,18 @@ class ReportSection:
         if self.facts:
             parts.append(_table([self.facts]))
         if self.picture is not None:
-            data = base64.b64encode(self.picture.read_bytes()).decode()
-            parts.append(f'<img alt="quick look of {escape(self.title)}" src="data:image/png;base64,{data}">')
+            parts.append(self._image(self.picture))
         parts.append(_table(self.rows) if self.rows else "<p>No plume found.</p>")
         return "\n".join(parts)
+
+    def _image(self, picture: Path) -> str:
+        try:
+            data = base64.b64encode(picture.read_bytes() if picture.is_file() else b"").decode()
+        except OSError:
+            data = ""
+        if not data:  # a lost picture is no reason to lose the page
+            return '<p class="failed">The quick look cannot be read.</p>'
+        return f'<img alt="quick look of {escape(self.title)}" src="data:image/png;base64,{data}">'
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -71,12 +73,11 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def write_report(path: Path, title: str, summary: str, sections: Sequence[ReportSection], footer: str = "") -> None:
-    """Writes the page under a temporary name and renames it; all text is escaped."""
-    page = _PAGE.substitute(
-        title=escape(title),
-        summary=escape(summary),
-        sections="\n".join(section.html() for section in sections),
-        footer=escape(footer),
-    )
-    write_whole(path, page)
+def write_report(path: Path, title: str, summary: str, sections: Iterable[ReportSection], footer: str = "") -> None:
+    """Writes the page under a temporary name and renames it; all text is escaped, one section is held at a time."""
+    with whole_file(path) as partial, partial.open("w", encoding="utf-8", errors="backslashreplace") as page:
+        page.write(_HEAD.replace("{title}", escape(title)))
+        page.write(f"<h1>{escape(title)}</h1>\n<p>{escape(summary)}</p>\n")
+        for section in sections:
+            page.write(section.html() + "\n")
+        page.write(f'<p class="note">{escape(footer)}</p>\n</body></html>\n')

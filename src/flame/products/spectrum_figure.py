@@ -55,7 +55,7 @@ def plot_absorption(
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[1.4, 1])
     top.plot(table.wavelength_nm[shown], fine, color="#9aa7b5", linewidth=0.5, label="line by line")
     top.set_ylabel(f"transmittance of\n{_SHOWN_ENHANCEMENT_PPM_M:,.0f} ppm m")
-    top.set_title(f"Methane absorption as {title} sees it")
+    top.set_title(f"Methane absorption as {title} sees it", parse_math=False)
     base = float(fine.min())
     for row, (name, multispectral) in enumerate(MULTISPECTRAL_BANDS_NM.items()):
         height = base - 0.06 * (row + 1)

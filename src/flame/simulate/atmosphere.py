@@ -14,19 +14,12 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float, Float32
 
-from flame.physics import BandSet, gaussian_response, methane_table
+from flame.physics import TABLE_AIRMASS, BandSet, airmass_of, gaussian_response, methane_table, path_factor
 from flame.simulate.fields import fractal
 from flame.simulate.materials import solar_irradiance, surface_table
 from flame.simulate.settings import AtmosphereSettings
 
 __all__ = ["AirState", "airmass_of", "band_sunlight", "draw_air", "fine_absorbance", "path_factor", "visible_sunlight"]
-
-TABLE_AIRMASS = 2.1
-"""Air mass (down and up) taken for the table's own scene; only ratios to it enter.
-
-The table's enhancements are vertical columns seen through its own two-way path, not lengths of that path: its
-background methane absorbs like 17,000 of its ppm m, near the 14,400 of a standard vertical column, half the slant one.
-"""
 
 _TRANSPARENT = 0.99
 """Quantile of the radiance per sunlight that counts as air without absorption."""
@@ -61,17 +54,6 @@ class AirState:
     def airmass(self) -> float:
         """Length of the light's path through the air, down and up, in vertical columns."""
         return airmass_of(self.solar_zenith_deg, self.view_zenith_deg)
-
-
-def airmass_of(solar_zenith_deg: float, view_zenith_deg: float) -> float:
-    """Slant path of the light, down from the sun and up to the sensor, in vertical columns of flat air."""
-    sun, view = np.cos(np.deg2rad([solar_zenith_deg, view_zenith_deg]))
-    return float(1.0 / sun + 1.0 / view)
-
-
-def path_factor(airmass: float) -> float:
-    """What turns a vertical column into the enhancement that absorbs as much in the look-up table."""
-    return airmass / TABLE_AIRMASS
 
 
 def draw_air(rng: np.random.Generator, shape: tuple[int, int], settings: AtmosphereSettings) -> AirState:

@@ -6,7 +6,7 @@ import numpy as np
 
 from flame.errors import FlameError
 from flame.physics import SENSORS, noise_model, unit_absorption
-from flame.scene import Scene
+from flame.scene import AnyScene, Scene
 from flame.simulate.atmosphere import airmass_of, path_factor
 from flame.simulate.settings import TileSettings
 from flame.simulate.tiles import SimulatedTile, absorb
@@ -19,7 +19,7 @@ _LEAST_VALID = 0.3
 _TRIES = 20
 
 
-def cut_background(scene: Scene, rng: np.random.Generator, size: int) -> Scene:
+def cut_background(scene: AnyScene, rng: np.random.Generator, size: int) -> Scene:
     """A random square of a scene, flipped and turned at random.
 
     A scene smaller than the square is continued by its own mirror image.
@@ -42,16 +42,18 @@ def cut_background(scene: Scene, rng: np.random.Generator, size: int) -> Scene:
             f"{where}: no {size}x{size} square with 30 % valid pixels in {_TRIES} tries; use a smaller tile size"
         )
     turned = rng.uniform() < 0.5
+    first = int(rows.min())
+    lines = scene.rows(first, int(rows.max()) + 1)
 
     def cut(layer: np.ndarray) -> np.ndarray:
-        part = layer[..., rows[:, None], cols[None, :]]
+        part = layer[..., rows[:, None] - first, cols[None, :]]
         return np.ascontiguousarray(np.swapaxes(part, -1, -2) if turned else part)
 
     return Scene(
-        radiance=cut(scene.radiance),
+        radiance=cut(lines.radiance),
         bands=scene.bands,
-        valid=cut(scene.valid),
-        rgb=None if scene.rgb is None else cut(scene.rgb),
+        valid=cut(lines.valid),
+        rgb=None if lines.rgb is None else cut(lines.rgb),
         acquisition=scene.acquisition,
     )
 
@@ -80,6 +82,7 @@ def inject_plume(
     Returns:
         The tile; `background_radiance` is the scene's own radiance, `noise_sigma` that of the sensor's noise model.
     """
+    settings = settings.regime(rng)
     scene = scene.methane()
     acquisition = scene.acquisition
     drawn = settings.atmosphere.solar_zenith_deg.draw(rng), settings.atmosphere.view_zenith_deg.draw(rng)

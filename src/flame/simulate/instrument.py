@@ -9,9 +9,17 @@ from jaxtyping import Bool, Float, Float32
 from scipy import ndimage
 
 from flame.physics import BandSet, noise_model, transmittance
-from flame.simulate.settings import InstrumentSettings
+from flame.simulate.settings import InstrumentSettings, Range
 
-__all__ = ["InstrumentState", "band_transmittance", "draw_instrument", "noise_sigma", "point_spread", "respond"]
+__all__ = [
+    "InstrumentState",
+    "band_transmittance",
+    "draw_band_gain",
+    "draw_instrument",
+    "noise_sigma",
+    "point_spread",
+    "respond",
+]
 
 _SHIFT_GRID_NM = 0.25
 _SMOOTHED_STD = 0.1878
@@ -79,7 +87,7 @@ def draw_instrument(
         noise_factor=_f32(
             settings.noise_scale.draw(rng) * np.exp(settings.band_noise_spread.draw(rng) * rng.standard_normal(count))
         ),
-        band_gain=_f32(np.exp(_band_gain(rng, count, settings))),
+        band_gain=_f32(np.exp(draw_band_gain(rng, count, settings.band_gain, settings.band_mismatch))),
         band_offset=_f32(settings.band_offset.draw(rng) * rng.standard_normal(count)),
         stripe=_f32(stripe),
         column=column,
@@ -88,11 +96,11 @@ def draw_instrument(
     )
 
 
-def _band_gain(rng: np.random.Generator, count: int, settings: InstrumentSettings) -> Float[np.ndarray, " band"]:
+def draw_band_gain(rng: np.random.Generator, count: int, shared: Range, mismatch: Range) -> Float[np.ndarray, " band"]:
     """Log gain error of each band: a part that neighbours share and a part of its own."""
     smooth = ndimage.gaussian_filter1d(rng.standard_normal(count + 40), 8.0)[20 : count + 20]
-    own = settings.band_mismatch.draw(rng) * rng.standard_normal(count)
-    return np.asarray(settings.band_gain.draw(rng) * smooth / _SMOOTHED_STD + own)
+    own = mismatch.draw(rng) * rng.standard_normal(count)
+    return np.asarray(shared.draw(rng) * smooth / _SMOOTHED_STD + own)
 
 
 def _f32(values: np.ndarray) -> np.ndarray:

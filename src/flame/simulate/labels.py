@@ -8,7 +8,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32
 from scipy import ndimage
 
-__all__ = ["Averaged", "LabelSettings", "average", "draw_label", "visible_level"]
+from flame.errors import FlameError
+
+__all__ = ["Averaged", "LabelSettings", "average", "draw_label", "labels_at_level", "visible_level"]
 
 _NEIGHBOURS = np.ones((3, 3), np.bool_)
 
@@ -17,25 +19,33 @@ _NEIGHBOURS = np.ones((3, 3), np.bool_)
 class LabelSettings:
     """How well an annotator sees and how finely they draw.
 
+    Every level follows the noise of the scene itself: in a scene a quarter as noisy, plumes a quarter as strong get the
+    same outline.
+
     Attributes:
         eye_sigma_px: Gaussian over which the eye averages the enhancement map.
-        edge_snr: Signal to noise, after that averaging, at which the outline is drawn.
-        faintest_ppm_m: However quiet the scene, the colour scale shows nothing below this averaged enhancement.
+        edge_snr: Signal to noise, after that averaging, up to which a plume is followed.
+        faintest_ppm_m: However quiet the scene, nothing below this averaged enhancement is followed; 0 for no such end.
         core_snr: A plume is noticed only if somewhere in it this signal to noise is reached.
         hint: Parts of a plume belong together if they are connected above this share of the outline's level.
         gap_px: Pieces nearer than about twice this are joined into one outline.
         outline_sigma_px: Roundness of the drawn outline.
         least_pixels: Smaller pieces are taken for noise.
+        margin_px: How far outside of what can be followed the outline is drawn.
+        margin_share: The same as a share of the plume's size (radius of a disk of its area): who outlines a large plume
+            draws with a coarser pen.
     """
 
     eye_sigma_px: float = 1.2
-    edge_snr: float = 4.5
-    faintest_ppm_m: float = 800.0
-    core_snr: float = 8.0
+    edge_snr: float = 6.5
+    faintest_ppm_m: float = 0.0
+    core_snr: float = 17.0
     hint: float = 0.5
-    gap_px: int = 2
-    outline_sigma_px: float = 1.0
+    gap_px: int = 5
+    outline_sigma_px: float = 1.5
     least_pixels: int = 10
+    margin_px: float = 0.3
+    margin_share: float = 0.08
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +121,33 @@ def draw_label(
     pieces, count = ndimage.label(outline, structure=_NEIGHBOURS)
     large = np.bincount(pieces.ravel(), minlength=count + 1) >= settings.least_pixels
     large[0] = False
-    return np.asarray(large[pieces])
+    return np.asarray(_with_margin(np.asarray(large[pieces]), settings) & valid)
+
+
+def labels_at_level(
+    enhancement_ppm_m: Float[np.ndarray, "row col"],
+    level_ppm_m: float,
+    valid: Bool[np.ndarray, "row col"] | None = None,
+    sigma_px: float = 0.5,
+) -> Bool[np.ndarray, "row col"]:
+    """Labels that depend on the truth alone: where the enhancement, smoothed a little, exceeds a level.
+
+    They compare detectors across scenes of different noise, where an annotator's labels would differ.
+
+    Args:
+        enhancement_ppm_m: True enhancement, as stored beside every simulated tile.
+        level_ppm_m: The level, above 0.
+        valid: Pixels that can be seen; all when not given. The label never leaves them.
+        sigma_px: Gaussian smoothing before the comparison; 0 for none.
+
+    Raises:
+        FlameError: If the level is not above 0.
+    """
+    if not level_ppm_m > 0:
+        raise FlameError(f"a label's level must be above 0 ppm m, got {level_ppm_m:g}")
+    smooth = ndimage.gaussian_filter(enhancement_ppm_m.astype(np.float32), sigma_px, mode="nearest")
+    above = smooth > np.float32(level_ppm_m)
+    return np.asarray(above if valid is None else above & valid)
 
 
 def _connected(region: Bool[np.ndarray, "row col"], seed: Bool[np.ndarray, "row col"]) -> Bool[np.ndarray, "row col"]:
@@ -120,6 +156,15 @@ def _connected(region: Bool[np.ndarray, "row col"], seed: Bool[np.ndarray, "row 
     keep = np.zeros(count + 1, np.bool_)
     keep[pieces[seed & region]] = True
     return np.asarray(keep[pieces])
+
+
+def _with_margin(outline: Bool[np.ndarray, "row col"], settings: LabelSettings) -> Bool[np.ndarray, "row col"]:
+    """The outline drawn outside of what it encloses, the farther the larger the plume."""
+    area = int(outline.sum())
+    reach_px = settings.margin_px + settings.margin_share * float(np.sqrt(area / np.pi))
+    if area == 0 or reach_px <= 0:
+        return outline
+    return np.asarray(ndimage.binary_fill_holes(ndimage.distance_transform_edt(~outline) <= reach_px))
 
 
 def _smooth(outline: Bool[np.ndarray, "row col"], settings: LabelSettings) -> Bool[np.ndarray, "row col"]:

@@ -12,10 +12,11 @@ from flame.physics import kg_per_m2_from_ppm_m
 from flame.simulate.plume_puffs import Puffs, carry, make_eddies, splat
 from flame.tile import PlumeSource
 
-__all__ = ["PlumeField", "PlumeSettings", "draw_plumes", "plume_column"]
+__all__ = ["PlumeField", "PlumeSettings", "draw_emission", "draw_plumes", "draw_wind", "plume_column"]
 
 _SECONDS_PER_HOUR = 3600.0
 _REFERENCE_WIDTH_M = 640.0
+_LARGEST_EDDY_M = 3000.0
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class PlumeSettings:
         convection_m_s: Added to the wind (in squares) before `intensity_range` applies: sun-heated air stirs in a calm.
         growth_range: Growth of a puff's standard deviation per metre of travel.
         outer_scale_range_m: Wavelength of the largest eddies; large ones make the plume meander.
+        eddy_share: The largest eddies are at least this share of the tile's width, up to 3 km, about twice the depth of
+            the mixed air: over the kilometres of a satellite's tile smaller ones would only widen a straight plume.
         divergent_range: Share of eddy energy that gathers and parts the column.
         source_sigma_range_m: Size of the release: a vent, a tank, a pit.
         peak_ppm_m: A source is made wide enough that the mean column across it stays below this.
@@ -57,6 +60,7 @@ class PlumeSettings:
     convection_m_s: float = 1.5
     growth_range: tuple[float, float] = (0.02, 0.07)
     outer_scale_range_m: tuple[float, float] = (120.0, 800.0)
+    eddy_share: float = 0.0
     divergent_range: tuple[float, float] = (0.0, 0.05)
     source_sigma_range_m: tuple[float, float] = (1.0, 5.0)
     peak_ppm_m: float = 12_000.0
@@ -91,12 +95,19 @@ def _between(rng: np.random.Generator, bounds: tuple[float, float]) -> float:
     return float(rng.uniform(*bounds))
 
 
-def _draw_emission(rng: np.random.Generator, settings: PlumeSettings) -> float:
+def draw_wind(rng: np.random.Generator, settings: PlumeSettings) -> float:
+    """A wind speed, in m/s."""
+    scale = settings.wind_mean_m_s / 0.8862269
+    return float(np.clip(scale * rng.weibull(2.0), *settings.wind_range_m_s))
+
+
+def draw_emission(rng: np.random.Generator, settings: PlumeSettings, width_m: float) -> float:
+    """An emission rate for a source in a tile of this width, in kg/h."""
     low, high = settings.emission_range_kg_h
     for _ in range(1000):
         rate = settings.emission_median_kg_h * float(np.exp(settings.emission_log_sigma * rng.standard_normal()))
         if low <= rate <= high:
-            return rate
+            return rate * width_m / _REFERENCE_WIDTH_M
     raise FlameError(
         f"no emission rate between {low:g} and {high:g} kg/h in 1000 draws around "
         f"{settings.emission_median_kg_h:g}; widen emission_range_kg_h"
@@ -143,11 +154,13 @@ def plume_column(
     rate_kg_s = source.emission_kg_h / _SECONDS_PER_HOUR
     line_ppm_m2 = rate_kg_s / wind_m_s / kg_per_m2_from_ppm_m()
     sigma0_m = max(_between(rng, settings.source_sigma_range_m), line_ppm_m2 / settings.peak_ppm_m / np.sqrt(2 * np.pi))
+    width_m = pixel_m * float(np.sqrt(shape[0] * shape[1]))
+    drawn_scale_m = float(np.exp(rng.uniform(*np.log(settings.outer_scale_range_m))))
     eddies = make_eddies(
         rng,
         length_m=1.1 * length_m,
         cells=256 if max(shape) <= 256 else 512,
-        outer_scale_m=float(np.exp(rng.uniform(*np.log(settings.outer_scale_range_m)))),
+        outer_scale_m=max(drawn_scale_m, min(settings.eddy_share * width_m, _LARGEST_EDDY_M)),
         speed_m_s=intensity * float(np.hypot(wind_m_s, settings.convection_m_s)),
         divergent_share=_between(rng, settings.divergent_range),
     )
@@ -183,14 +196,13 @@ def draw_plumes(
     column_ppm_m = np.zeros(shape, np.float32)
     width_m = pixel_m * float(np.sqrt(shape[0] * shape[1]))
     sources = []
-    weibull_scale = settings.wind_mean_m_s / 0.8862269
-    wind_m_s = float(np.clip(weibull_scale * rng.weibull(2.0), *settings.wind_range_m_s))
+    wind_m_s = draw_wind(rng, settings)
     wind_to_deg = float(rng.uniform(0.0, 360.0))
     upwind = np.array([np.cos(np.deg2rad(wind_to_deg)), -np.sin(np.deg2rad(wind_to_deg))])
     for _ in range(count):
         place = rng.uniform(size=2) + upwind * rng.uniform(0.0, settings.margin)
         row, col = (float(size * part) for size, part in zip(shape, place, strict=True))
-        emission_kg_h = _draw_emission(rng, settings) * width_m / _REFERENCE_WIDTH_M
+        emission_kg_h = draw_emission(rng, settings, width_m)
         source = PlumeSource(row, col, emission_kg_h, wind_m_s, wind_to_deg)
         column_ppm_m += plume_column(rng, shape, pixel_m, source, settings)
         sources.append(source)

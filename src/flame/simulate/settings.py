@@ -1,24 +1,24 @@
-"""Every nuisance of the simulator as a documented distribution, with the presets `narrow` and `wide`."""
+"""Every nuisance of the simulator as a documented distribution; `flame.simulate.presets` has the named sets."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from flame.errors import FlameError
-from flame.physics import sensor
 from flame.simulate.labels import LabelSettings
 from flame.simulate.plumes import PlumeSettings
 
 __all__ = [
-    "PRESETS",
     "AtmosphereSettings",
+    "FreshSettings",
     "InstrumentSettings",
     "Range",
+    "Regime",
     "SurfaceSettings",
     "TileSettings",
-    "preset",
 ]
 
 
@@ -155,6 +155,8 @@ class InstrumentSettings:
         saturation_chance: Chance that the brightest pixels saturate.
         edge_chance: Chance that the tile reaches over the edge of the flight line (radiance 0, not valid).
         rotation_deg: Angle of the flight line against the tile's columns.
+        map_chance: Chance that the tile was brought onto a map by nearest neighbours, which repeats and skips samples.
+        samples_per_pixel: Detector samples in the length of a map pixel, along and across the flight line.
     """
 
     sensor: str = "aviris-ng"
@@ -173,6 +175,50 @@ class InstrumentSettings:
     saturation_chance: float = 0.03
     edge_chance: float = 0.25
     rotation_deg: Range = Range(-90.0, 90.0)
+    map_chance: float = 0.0
+    samples_per_pixel: Range = Range(0.75, 0.95)
+
+
+@dataclass(frozen=True)
+class FreshSettings:
+    """How a kept background is changed before it is seen again (`flame.simulate.FreshTiles`).
+
+    Attributes:
+        brightness: Factor on all radiance.
+        noise_scale: Factor on the sensor's nominal noise.
+        plume_follows_noise: Whether emission rates are scaled with the noise, so that quiet tiles hold faint plumes.
+        shift_nm: Shift of all band centres; a real scene's at most a quarter of its band spacing.
+        fwhm_factor: Band width against nominal; simulated backgrounds only.
+        band_gain: Calibration error that neighbouring bands share, standard deviation of the log gain.
+        band_mismatch: Each band's own calibration error, likewise.
+        mix_chance: Chance that another background takes the place of part of the tile.
+        label: How labels are drawn; None for none: the enhancement is always there.
+    """
+
+    brightness: Range = Range(0.6, 1.6, log=True)
+    noise_scale: Range = Range(0.15, 2.5, log=True)
+    plume_follows_noise: bool = True
+    shift_nm: Range = Range(-0.5, 0.5)
+    fwhm_factor: Range = Range(0.95, 1.08)
+    band_gain: Range = Range(0.0, 0.03)
+    band_mismatch: Range = Range(0.0, 0.008)
+    mix_chance: float = 0.2
+    label: LabelSettings | None = field(default_factory=LabelSettings)
+
+
+@dataclass(frozen=True)
+class Regime:
+    """One kind of scene in a mixture.
+
+    Attributes:
+        name: The preset it comes from.
+        share: How often it is drawn; shares of a mixture sum to one.
+        settings: What its tiles are drawn from.
+    """
+
+    name: str
+    share: float
+    settings: TileSettings
 
 
 @dataclass(frozen=True)
@@ -184,6 +230,8 @@ class TileSettings:
         pixel_m: Size of a ground pixel.
         raise_limit: How far the emission of a plume that nobody could see may be raised until it is seen.
         surface, atmosphere, instrument, plume, label: The distributions of each part.
+        regimes: A mixture: each tile draws one of these and everything from it. What else is set here must then be what
+            all regimes share; use `each` to change them.
     """
 
     size: int = 128
@@ -194,72 +242,32 @@ class TileSettings:
     instrument: InstrumentSettings = field(default_factory=InstrumentSettings)
     plume: PlumeSettings = field(default_factory=PlumeSettings)
     label: LabelSettings = field(default_factory=LabelSettings)
+    regimes: tuple[Regime, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.regimes:
+            return
+        if not np.isclose(sum(regime.share for regime in self.regimes), 1.0):
+            raise FlameError(f"shares of regimes must sum to one, got {[regime.share for regime in self.regimes]}")
+        if any(_shared(regime.settings) != replace(self, regimes=()) for regime in self.regimes):
+            raise FlameError("a mixture draws from its regimes: change those, with settings.each(change)")
+
+    def each(self, change: Callable[[TileSettings], TileSettings]) -> TileSettings:
+        """The same change made to every regime, or to these settings if they are no mixture."""
+        if not self.regimes:
+            return change(self)
+        regimes = tuple(replace(regime, settings=change(regime.settings)) for regime in self.regimes)
+        return replace(_shared(regimes[0].settings), regimes=regimes)
+
+    def regime(self, rng: np.random.Generator) -> TileSettings:
+        """The settings of one tile: a regime drawn by its share; these settings themselves if they are no mixture."""
+        if not self.regimes:
+            return self
+        shares = [regime.share for regime in self.regimes]
+        return self.regimes[int(rng.choice(len(shares), p=shares))].settings
 
 
-WIDE = TileSettings()
-
-NARROW = TileSettings(
-    surface=SurfaceSettings(
-        biome_weights=(("oilfield", 1.0), ("desert", 1.0), ("rangeland", 1.0)),
-        brightness=Range(0.8, 1.0),
-        ground_spectra=Range(4.0, 6.0),
-        roughness=Range(2.4, 2.8),
-        blending=Range(0.3, 0.6),
-        parcel_chance=0.1,
-        confuser_chance=0.1,
-        confuser_strength=Range(0.03, 0.1),
-        texture=Range(0.1, 0.2),
-        grain=Range(0.02, 0.05),
-        relief=Range(0.0, 0.08),
-        shade_chance=0.0,
-        water_chance=0.02,
-        flare_chance=0.0,
-    ),
-    atmosphere=AtmosphereSettings(
-        solar_zenith_deg=Range(25.0, 40.0),
-        view_zenith_deg=Range(0.0, 8.0),
-        water_vapour=Range(1.1, 1.7),
-        vapour_spread=Range(0.004, 0.01),
-        dry_column=Range(0.9, 1.0),
-        elevation_spread=Range(0.0005, 0.002),
-        path_radiance=Range(0.0008, 0.0015),
-    ),
-    instrument=InstrumentSettings(
-        noise_scale=Range(0.9, 1.2),
-        band_noise_spread=Range(0.02, 0.05),
-        psf_sigma_px=Range(0.45, 0.55),
-        smile_nm=Range(0.0, 0.1),
-        shift_nm=Range(-0.1, 0.1),
-        fwhm_factor=Range(0.99, 1.01),
-        band_gain=Range(0.0, 0.005),
-        band_mismatch=Range(0.0, 0.002),
-        band_offset=Range(0.0, 0.001),
-        stripe=Range(0.0005, 0.001),
-        column_gain=Range(0.001, 0.002),
-        dead_column_chance=0.0,
-        saturation_chance=0.0,
-        edge_chance=0.1,
-    ),
-)
-
-PRESETS: dict[str, TileSettings] = {"wide": WIDE, "narrow": NARROW}
-
-
-def preset(name: str, *, size: int | None = None, sensor_name: str | None = None) -> TileSettings:
-    """A preset by name, for another tile size or sensor if asked.
-
-    Raises:
-        FlameError: If there is no such preset.
-    """
-    if name not in PRESETS:
-        raise FlameError(f"no preset '{name}'; known are {', '.join(PRESETS)}")
-    settings = PRESETS[name]
-    if sensor_name is not None:
-        found = sensor(sensor_name)
-        instrument = replace(settings.instrument, sensor=found.name)
-        settings = replace(settings, instrument=instrument, pixel_m=found.pixel_m)
-    if size is not None:
-        if size < 16:
-            raise FlameError(f"a tile needs at least 16 pixels a side, got {size}")
-        settings = replace(settings, size=size)
-    return settings
+def _shared(settings: TileSettings) -> TileSettings:
+    """What all regimes of a mixture have in common: grid, sensor and label rule; the rest at its defaults."""
+    instrument = InstrumentSettings(sensor=settings.instrument.sensor)
+    return TileSettings(settings.size, settings.pixel_m, instrument=instrument, label=settings.label)

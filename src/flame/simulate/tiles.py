@@ -18,6 +18,7 @@ from flame.simulate.instrument import (
     point_spread,
     respond,
 )
+from flame.simulate.mapping import draw_mapping
 from flame.simulate.settings import TileSettings
 from flame.simulate.surfaces import draw_ground
 from flame.simulate.visibility import draw_labelled_plume, visible_noise
@@ -72,12 +73,16 @@ def simulate_tile(rng: np.random.Generator, settings: TileSettings, name: str) -
         settings: What to draw from; see `flame.simulate.preset`.
         name: Identifier of the tile.
     """
+    settings = settings.regime(rng)
     shape = (settings.size, settings.size)
     bands = sensor(settings.instrument.sensor).bands.methane()
     ground = draw_ground(rng, shape, bands, settings.surface)
     air = draw_air(rng, shape, settings.atmosphere)
     state = draw_instrument(rng, shape, bands, settings.instrument)
-    valid = state.seen if state.seen.any() else np.ones(shape, np.bool_)
+    mapping = draw_mapping(rng, shape, settings.instrument)
+    mapped = mapping if mapping is not None else np.asarray
+    seen = mapped(state.seen)
+    valid = seen if seen.any() else np.ones(shape, np.bool_)
 
     light = band_sunlight(bands, air, state.shift_nm, state.fwhm_factor, state.smile_nm)
     leaving = ground.reflectance * light
@@ -88,21 +93,22 @@ def simulate_tile(rng: np.random.Generator, settings: TileSettings, name: str) -
     clean = respond(point_spread(leaving, state.psf_sigma_px) + scattered, mean, state)
     noise = rng.standard_normal(clean.shape, dtype=np.float32)
     sigma = noise_sigma(clean, bands, state, settings.instrument.sensor)
-    noise_ppm_m = visible_noise(_saturate(clean + sigma * noise, state), valid, unit_absorption(bands))
+    plain = mapped(_saturate(clean + sigma * noise, state))
+    noise_ppm_m = visible_noise(plain, valid, unit_absorption(bands))
 
-    plume = draw_labelled_plume(rng, settings, path_factor(air.airmass), noise_ppm_m, valid)
+    plume = draw_labelled_plume(rng, settings, path_factor(air.airmass), noise_ppm_m, valid, mapping)
     signal = clean
     if plume.sources:
         behind = absorb(leaving, plume.slant_ppm_m, bands, state.smile_nm + np.float32(state.shift_nm))
         signal = respond(point_spread(behind, state.psf_sigma_px) + scattered, mean, state)
         sigma = noise_sigma(signal, bands, state, settings.instrument.sensor)
-    radiance = _saturate(signal + sigma * noise, state)
+    radiance = mapped(_saturate(signal + sigma * noise, state))
     radiance[:, ~valid] = 0.0
     scene = Scene(
         radiance=radiance,
         bands=bands,
         valid=valid,
-        rgb=_rgb(rng, ground.visible, air, state, valid),
+        rgb=_rgb(rng, mapped(ground.visible), air, state, valid),
         acquisition=Acquisition(
             sensor=settings.instrument.sensor,
             solar_zenith_deg=air.solar_zenith_deg,
@@ -114,11 +120,11 @@ def simulate_tile(rng: np.random.Generator, settings: TileSettings, name: str) -
         name=name,
         scene=scene,
         label=plume.label,
-        enhancement_ppm_m=plume.slant_ppm_m,
+        enhancement_ppm_m=mapped(plume.slant_ppm_m),
         emission_kg_h=float(sum(source.emission_kg_h for source in plume.sources)),
         sources=plume.sources,
     )
-    return SimulatedTile(tile, clean, sigma)
+    return SimulatedTile(tile, mapped(clean), mapped(sigma))
 
 
 def _saturate(

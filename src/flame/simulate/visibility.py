@@ -10,6 +10,7 @@ from scipy import ndimage
 
 from flame.physics import ABSORPTION_UNIT_PPM_M, MAX_ENHANCEMENT_PPM_M
 from flame.simulate.labels import draw_label
+from flame.simulate.mapping import Mapping
 from flame.simulate.plumes import draw_plumes
 from flame.simulate.settings import TileSettings
 from flame.tile import PlumeSource
@@ -68,7 +69,7 @@ class LabelledPlume:
     """The plumes of one tile and their label.
 
     Attributes:
-        slant_ppm_m: Enhancement along the light's path.
+        slant_ppm_m: Enhancement as a retrieval reports it, see `flame.physics.light_path`.
         sources: The sources behind it.
         label: What an annotator would outline.
     """
@@ -84,6 +85,7 @@ def draw_labelled_plume(
     path_factor: float,
     noise_ppm_m: Float32[np.ndarray, "row col"],
     valid: Bool[np.ndarray, "row col"],
+    mapping: Mapping | None = None,
 ) -> LabelledPlume:
     """Draws the plumes of a tile and lets those emit more that nobody could see.
 
@@ -94,9 +96,10 @@ def draw_labelled_plume(
     Args:
         rng: Source of randomness.
         settings: Plume and label settings, pixel size.
-        path_factor: From vertical column to enhancement along the light's path.
-        noise_ppm_m: What `visible_noise` returned.
-        valid: Pixels that can be seen.
+        path_factor: From vertical column to enhancement, see `flame.physics.light_path`.
+        noise_ppm_m: What `visible_noise` returned, on the map if there is one.
+        valid: Pixels that can be seen, on the map if there is one.
+        mapping: From ground to map, if the annotator sees a map. The label is on it, the enhancement is not yet.
     """
     plume = draw_plumes(rng, valid.shape, settings.pixel_m, settings.plume)
 
@@ -104,7 +107,8 @@ def draw_labelled_plume(
         column_ppm_m = np.float32(factor * path_factor) * plume.column_ppm_m
         slant_ppm_m = np.minimum(column_ppm_m, np.float32(MAX_ENHANCEMENT_PPM_M))
         sources = tuple(replace(source, emission_kg_h=factor * source.emission_kg_h) for source in plume.sources)
-        return LabelledPlume(slant_ppm_m, sources, draw_label(slant_ppm_m, noise_ppm_m, valid, settings.label))
+        seen_ppm_m = slant_ppm_m if mapping is None else mapping(slant_ppm_m)
+        return LabelledPlume(slant_ppm_m, sources, draw_label(seen_ppm_m, noise_ppm_m, valid, settings.label))
 
     as_drawn = raised(1.0)
     if not plume.sources or as_drawn.label.any() or not raised(settings.raise_limit).label.any():

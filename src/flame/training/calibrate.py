@@ -1,7 +1,7 @@
 """Moves a model's logit so that the fixed decision rule, probability above 0.5, is the best one on held-out tiles.
 
 Dice and cross-entropy leave the logit where their sum is least, which is not where F1 after the opening is highest. One
-number chosen on the validation split mends that; the rule itself stays the paper's.
+number chosen on the validation split corrects that; the rule itself stays the paper's.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from flame.detection import DecisionRule, PixelCounts, plume_mask
-from flame.models import Flame
+from flame.models import BatchPreparer, Flame
 from flame.training.batches import TileSequence, stack
 
 __all__ = ["best_logit", "calibrate"]
@@ -23,13 +23,15 @@ def best_logit(model: Flame, tiles: TileSequence, device: torch.device | None = 
     """The logit above which calling a pixel plume, opening included, gives the highest F1 on the tiles."""
     counts = [PixelCounts()] * len(_LOGITS)
     model.eval()
+    preparer = BatchPreparer(model.settings, tiles.bands, torch.get_num_threads())
     for number in range(len(tiles)):
         tile = tiles[number]
-        batch = stack([tile])
+        batch = stack([tile], preparer)
+        usable = batch.usable[0].numpy()
         batch = batch if device is None else batch.to(device)
-        logit = model(batch.radiance, batch.rgb, batch.valid).logit[0].float().cpu().numpy()
+        logit = model(batch.inputs).logit[0].float().cpu().numpy()
         for at, threshold in enumerate(_LOGITS):
-            mask = plume_mask(logit, tile.valid, DecisionRule(threshold))
+            mask = plume_mask(logit, usable, DecisionRule(threshold))
             counts[at] += PixelCounts.of(mask, tile.label, tile.valid)
     f1 = np.array([count.f1 for count in counts])
     if not np.isfinite(f1).any():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,8 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from flame.errors import FlameError
+from flame.files import write_whole
+from flame.records import parse_json, record
 
 __all__ = ["CheckpointError", "Progress", "load_checkpoint", "save_checkpoint"]
 
@@ -62,14 +63,9 @@ def save_checkpoint(
         tensors |= {f"optimizer.{number}.{name}": tensor for name, tensor in state.items()}
     tensors |= {f"average.{name}": tensor for name, tensor in (average or {}).items()}
     tensors["rng"] = torch.get_rng_state()
-    partial = path.with_name(path.name + ".partial")
     content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     header = {"format": "flame-checkpoint-1", "progress": json.dumps(asdict(progress))}
-    with partial.open("wb") as file:
-        file.write(save(content, header))
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    write_whole(path, save(content, header))
 
 
 def load_checkpoint(
@@ -85,28 +81,39 @@ def load_checkpoint(
     Raises:
         CheckpointError: If the file is damaged or belongs to another recipe or seed.
     """
+    if not path.is_file():
+        raise CheckpointError(f"{path}: no such checkpoint; start the run anew without --resume")
     try:
         with safe_open(path, "pt") as file:
             header = file.metadata() or {}
             tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as failure:
-        raise CheckpointError(f"{path}: damaged ({failure}); start the run anew without --resume") from failure
+    except (SafetensorError, RuntimeError, OSError) as failure:
+        raise _damaged(path, failure) from failure
     if header.get("format") != "flame-checkpoint-1":
         raise CheckpointError(f"{path}: not a checkpoint of this version")
-    progress = Progress(**json.loads(header["progress"]))
+    stored = parse_json(header.get("progress", ""), str(path), "the progress of a run", finite=False)
+    progress = record(Progress, stored, str(path), finite=False)
     if (progress.recipe, progress.seed) != (recipe, seed):
         raise CheckpointError(
             f"{path}: belongs to a run with another recipe or seed ({progress.seed}); continue with the same, or give "
             "another folder with --out"
         )
-    model.load_state_dict({name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model.")})
-    state: dict[int, dict[str, Any]] = {}
-    for name, tensor in tensors.items():
-        if name.startswith("optimizer."):
-            _, number, entry = name.split(".")
-            state.setdefault(int(number), {})[entry] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-    for name, tensor in (average or {}).items():
-        tensor.copy_(tensors[f"average.{name}"])
-    torch.set_rng_state(tensors["rng"])
+    try:
+        model.load_state_dict({name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model.")})
+        state: dict[int, dict[str, Any]] = {}
+        for name, tensor in tensors.items():
+            if name.startswith("optimizer."):
+                _, number, entry = name.split(".")
+                state.setdefault(int(number), {})[entry] = tensor
+        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+        for name, tensor in (average or {}).items():
+            tensor.copy_(tensors[f"average.{name}"])
+        torch.set_rng_state(tensors["rng"])
+    except (RuntimeError, ValueError, KeyError, TypeError) as failure:
+        raise _damaged(path, failure) from failure
     return progress
+
+
+def _damaged(path: Path, failure: Exception) -> CheckpointError:
+    first = next(iter(str(failure).splitlines()), type(failure).__name__)
+    return CheckpointError(f"{path}: damaged ({first}); start the run anew without --resume")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Bool
 
 from flame.io import starcop
 from flame.io.raster import open_raster
@@ -14,7 +15,7 @@ from flame.io.starcop.layout import LABEL
 from flame.physics import BandMismatchError, BandSet
 from flame.training.batches import TileSequence
 from flame.training.cache import CachedTile, DatasetSource, TileCache, build_cache
-from flame.training.splits import validation_mask
+from flame.training.splits import on_other_ground, validation_mask
 
 __all__ = ["ChosenTiles", "JoinedTiles", "open_split", "training_and_validation"]
 
@@ -98,13 +99,41 @@ def _largest_side(root: Path, split: str) -> int | None:
 
 
 def training_and_validation(
-    roots: Sequence[Path], workers: int = 1, progress: Callable[[int, int], None] | None = None
+    roots: Sequence[Path],
+    workers: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+    hold_out: bool = True,
+    validation: Sequence[Path] = (),
 ) -> tuple[JoinedTiles, JoinedTiles]:
-    """Tiles to train on and tiles to validate with, of all folders; both from their training splits."""
-    training, validation = [], []
-    for root in roots:
-        cache = open_split(root, "train", workers, progress)
-        held = validation_mask(cache.names)
-        training.append(ChosenTiles(cache, tuple(np.flatnonzero(~held).tolist())))
-        validation.append(ChosenTiles(cache, tuple(np.flatnonzero(held).tolist())))
-    return JoinedTiles(tuple(training)), JoinedTiles(tuple(validation))
+    """Tiles to train on and tiles to validate with; no scene is on both sides, if held out.
+
+    Args:
+        roots: Folders whose training splits are used.
+        workers: Processes to build caches with.
+        progress: Called with the number of tiles done and of all while building.
+        hold_out: Whether the tiles to validate with are kept out of training. If not, their figures only tell how a
+            run goes.
+        validation: Folders whose training splits validate; training then leaves out their scenes. A share of the
+            scenes of `roots` unless given.
+    """
+    caches = [open_split(root, "train", workers, progress) for root in roots]
+    names = [name for cache in caches for name in cache.names]
+    if validation:
+        others = [open_split(root, "train", workers, progress) for root in validation]
+        held_names = [name for cache in others for name in cache.names]
+        kept = on_other_ground(names, held_names) if hold_out else np.ones(len(names), np.bool_)
+        return _chosen(caches, kept), JoinedTiles(tuple(others))
+    # Of all folders together: a scene may have tiles in several of them.
+    held = validation_mask(names)
+    return _chosen(caches, ~held | (not hold_out)), _chosen(caches, held)
+
+
+def _chosen(caches: Sequence[TileCache], wanted: Bool[np.ndarray, " tile"]) -> JoinedTiles:
+    """The wanted tiles of some caches, counted through all of them."""
+    parts, start = [], 0
+    for cache in caches:
+        numbers = np.flatnonzero(wanted[start : start + len(cache)])
+        start += len(cache)
+        if numbers.size:
+            parts.append(ChosenTiles(cache, tuple(numbers.tolist())))
+    return JoinedTiles(tuple(parts))

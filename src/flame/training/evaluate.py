@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from jaxtyping import Float32
 
-from flame.detection import DecisionRule, Evaluation, Metrics, plume_mask
-from flame.models import Flame
+from flame.detection import DecisionRule, Evaluation, Metrics, ScoreJudge, plume_mask
+from flame.models import BatchPreparer, Flame
 from flame.training.batches import TileSequence, TrainingBatch, stack
 
 __all__ = ["evaluate_model", "probabilities"]
@@ -17,8 +17,8 @@ __all__ = ["evaluate_model", "probabilities"]
 
 @torch.no_grad()
 def probabilities(model: Flame, batch: TrainingBatch) -> Float32[np.ndarray, "batch row col"]:
-    """Plume probability of each pixel of a batch."""
-    return np.asarray(torch.sigmoid(model(batch.radiance, batch.rgb, batch.valid).logit.float()).cpu().numpy())
+    """Plume probability of each pixel of a batch; 0 where a pixel is not usable, as in flight."""
+    return np.asarray((torch.sigmoid(model(batch.inputs).logit.float()) * batch.usable).cpu().numpy())
 
 
 def evaluate_model(
@@ -28,6 +28,7 @@ def evaluate_model(
     rule: DecisionRule | None = None,
     batch: int = 4,
     progress: Callable[[int, int], None] | None = None,
+    judge: ScoreJudge | None = None,
 ) -> Metrics:
     """Metrics over all tiles of a split: probability above 0.5, opened by a 3x3 cross, valid pixels only.
 
@@ -38,16 +39,20 @@ def evaluate_model(
         rule: Decision rule; the paper's unless given.
         batch: Tiles in one forward pass.
         progress: Called with the number of tiles done and of all.
+        judge: Takes every probability map too, to judge it by other rules beside this one.
     """
     evaluation = Evaluation(probabilities=True)
     model.eval()
+    preparer = BatchPreparer(model.settings, source.bands, torch.get_num_threads())
     for start in range(0, len(source), batch):
         tiles = [source[number] for number in range(start, min(start + batch, len(source)))]
-        layers = stack(tiles)
+        layers = stack(tiles, preparer)
         found = probabilities(model, layers if device is None else layers.to(device))
-        for tile, probability in zip(tiles, found, strict=True):
-            mask = plume_mask(probability, tile.valid, rule)
+        for tile, probability, usable in zip(tiles, found, layers.usable.numpy(), strict=True):
+            mask = plume_mask(probability, usable, rule)
             evaluation.add(probability, mask, tile.label, tile.valid, tile.emission_kg_h)
+            if judge is not None:
+                judge.add(np.where(usable, probability, np.float32(0)), tile.label, tile.valid)
         if progress is not None:
             progress(start + len(tiles), len(source))
     return evaluation.metrics()

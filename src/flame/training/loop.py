@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 
 from flame.errors import FlameError
-from flame.models import Flame
+from flame.models import BatchPreparer, Flame
 from flame.models.weights import StoredModel, load_model, save_model
 from flame.physics import BandMismatchError, unit_absorption
 from flame.training.batches import TileSequence, TrainingBatch, epoch_batches, prefetched
@@ -23,7 +22,9 @@ from flame.training.curves import write_curves
 from flame.training.distributed import World, join, share_batch_norm, sum_gradients
 from flame.training.evaluate import evaluate_model
 from flame.training.losses import Losses, training_loss
+from flame.training.precision import autocast, shield_from_amx
 from flame.training.recipes import OptimizerSettings, Recipe
+from flame.training.splits import require_plumes
 from flame.training.statistics import training_statistics
 
 __all__ = ["RunError", "StepReport", "Trainer", "learning_rate"]
@@ -59,8 +60,8 @@ def learning_rate(step: int, steps: int, settings: OptimizerSettings) -> float:
 class Trainer:
     """Trains a model in a run folder.
 
-    The folder then holds `model.safetensors` (the epoch with the best validation F1), `checkpoint.safetensors`,
-    `log.csv` and `curves.png`.
+    The folder then holds `model.safetensors` (the epoch with the best validation F1, or the last, as the recipe says),
+    `checkpoint.safetensors`, `log.csv` and `curves.png`.
 
     Args:
         recipe: What to train and how.
@@ -87,20 +88,28 @@ class Trainer:
     ) -> None:
         if not validation.bands.matches(training.bands):
             raise BandMismatchError(training.bands, validation.bands, "the validation set")
+        shield_from_amx()
         self.world: World = join()
         cuda = torch.cuda.is_available()
         self.device = torch.device(f"cuda:{self.world.local_rank}" if cuda else "cpu")
         self.recipe = replace(recipe, model=replace(recipe.model, bands=len(training.bands)))
+        if recipe.keep == "best" or recipe.calibrate:
+            held = (validation[index] for index in range(len(validation)))
+            require_plumes(len(validation), (tile.label & tile.valid for tile in held))
         self.training, self.validation = training, validation
         self.folder, self.seed = folder, seed
         self._watch = watch or (lambda _: None)
         torch.manual_seed(seed)
-        model = Flame(self.recipe.model, unit_absorption(training.bands), training_statistics(training))
+        statistics = training_statistics(training, self.recipe.model.prepare)
+        model = Flame(self.recipe.model, unit_absorption(training.bands), statistics)
         if start is not None:
             self._take_over(model, start)
         if self.world.size > 1:
             share_batch_norm(model)
         self.model = model.to(self.device)
+        # Beside a step on the CPU one thread prepares the next batch; a GPU leaves the cores free for it.
+        threads = torch.get_num_threads() if cuda else 1
+        self._preparer = BatchPreparer(self.recipe.model, training.bands, threads)
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(),
             lr=recipe.optimizer.rate,
@@ -149,7 +158,7 @@ class Trainer:
         batches = epoch_batches(len(self.training), settings.size, self.seed, progress.epoch)
         mine = [batch[self.world.rank :: self.world.size] for batch in batches[progress.step :]]
         started = time.monotonic()
-        for batch in prefetched(self.training, mine, settings, self.seed, progress.epoch):
+        for batch in prefetched(self.training, mine, settings, self.seed, progress.epoch, self._preparer):
             done = progress.epoch * len(batches) + progress.step
             self._set_rate(done, self.recipe.epochs * len(batches))
             losses = self._step(batch.to(self.device), progress.epoch)
@@ -169,14 +178,10 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(step, steps, self.recipe.optimizer)
 
-    def _autocast(self) -> AbstractContextManager[object]:
-        """Mixed precision where the device has it: bfloat16 on GPUs, nothing on CPUs."""
-        return torch.autocast("cuda", dtype=torch.bfloat16) if self.device.type == "cuda" else nullcontext()
-
     def _step(self, batch: TrainingBatch, epoch: int) -> Losses:
         self.model.train()
-        with self._autocast():
-            output = self.model(batch.radiance, batch.rgb, batch.valid)
+        with autocast(self.device):
+            output = self.model(batch.inputs)
         losses = training_loss(output, batch, self.recipe.model, self.recipe.loss, epoch)
         self.optimizer.zero_grad(set_to_none=True)
         losses.total.backward()  # type: ignore[no-untyped-call]
@@ -209,7 +214,7 @@ class Trainer:
         if self.world.rank == 0:
             row |= self._validate()
             f1, auprc = (row[name] if math.isfinite(row[name]) else 0.0 for name in ("f1", "auprc"))
-            if (f1, auprc) > (progress.best_f1, progress.best_auprc):
+            if self.recipe.keep == "last" or (f1, auprc) > (progress.best_f1, progress.best_auprc):
                 progress.best_f1, progress.best_auprc, progress.best_epoch = f1, auprc, progress.epoch + 1
                 provenance = {"recipe": asdict(self.recipe), "seed": self.seed, "validation": row}
                 save_model(

@@ -135,14 +135,14 @@ def training_loss(
     output: FlameOutput, batch: TrainingBatch, model: FlameSettings, settings: LossSettings, epoch: int
 ) -> Losses:
     """Eq:total_loss. Without a score, or without a teacher map, the auxiliary part is zero."""
-    segmentation = segmentation_loss(output.logit.float(), batch.label, batch.valid, settings)
+    segmentation = segmentation_loss(output.logit.float(), batch.label, batch.usable, settings)
     weight = gamma(epoch, settings)
     teacher_ppm_m = batch.teacher_ppm_m if settings.teacher == "mag1c_sas" else batch.enhancement_ppm_m
     if output.score is None or output.score_ppm_m is None or teacher_ppm_m is None or weight == 0.0:
         return Losses(segmentation, segmentation.detach(), torch.zeros_like(segmentation))
     if settings.teacher == "truth":
-        auxiliary = retrieval_loss(output.score_ppm_m.float(), teacher_ppm_m, batch.valid, model.tau_ppm_m)
+        auxiliary = retrieval_loss(output.score_ppm_m.float(), teacher_ppm_m, batch.usable, model.tau_ppm_m)
     else:
         teacher = (teacher_ppm_m / model.tau_ppm_m).clamp(0.0, model.tau_max)
-        auxiliary = auxiliary_loss(output.score.float(), teacher, batch.valid, settings.rho)
+        auxiliary = auxiliary_loss(output.score.float(), teacher, batch.usable, settings.rho)
     return Losses(segmentation + weight * auxiliary, segmentation.detach(), auxiliary.detach())

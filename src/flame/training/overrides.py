@@ -28,7 +28,7 @@ def override(recipe: Recipe, changes: Sequence[str]) -> Recipe:
     for change in changes:
         name, given, value = change.partition("=")
         if not given:
-            raise OverrideError(f"'{change}' is no change; write name=value, such as model.score=none")
+            raise OverrideError(f"'{change}' changes nothing; write name=value, such as model.score=none")
         recipe = _changed(recipe, name.split("."), value, name)
     return recipe
 
@@ -40,8 +40,11 @@ def _changed(settings: Any, path: list[str], value: str, name: str) -> Any:
     current = getattr(settings, path[0])
     if len(path) > 1:
         if not is_dataclass(current):
-            raise OverrideError(f"'{name}': {path[0]} has no settings inside")
+            raise OverrideError(f"'{name}': {path[0]} is a single setting; write {path[0]}={value}")
         return replace(settings, **{path[0]: _changed(current, path[1:], value, name)})
+    if is_dataclass(current):
+        inside = [f"{name}.{entry.name}" for entry in fields(current)]
+        raise OverrideError(f"'{name}' is a group of settings; change one of {', '.join(inside)}: {inside[0]}={value}")
     return replace(settings, **{path[0]: _parsed(current, value, name)})
 
 
@@ -55,5 +58,6 @@ def _parsed(current: Any, value: str, name: str) -> Any:
     if isinstance(current, float) and isinstance(parsed, int) and not isinstance(parsed, bool):
         return float(parsed)
     if current is not None and parsed is not None and type(parsed) is not type(current):
-        raise OverrideError(f"'{name}' is {current!r}; '{value}' is not of that kind")
+        kind = type(current).__name__
+        raise OverrideError(f"'{name}' is {current!r}, of type {kind}; '{value}' is of type {type(parsed).__name__}")
     return parsed

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, replace
+from typing import Literal
 
 from flame.errors import FlameError
-from flame.models import BackgroundSettings, FlameSettings
+from flame.models import FlameSettings
+from flame.prepare import BackgroundSettings, PrepareSettings
 from flame.training.batches import BatchSettings
 from flame.training.losses import LossSettings
 
@@ -49,6 +51,8 @@ class Recipe:
         batch: How batches are drawn.
         optimizer: Optimiser and schedule.
         epochs: Passes over the training tiles.
+        keep: Which epoch's model is kept: the one with the best F1 on scenes held out of the training split, or the
+            last, of a run on the whole training split.
         calibrate: Whether the kept model's logit is shifted to where 0.5 is the best threshold on the validation tiles.
         checkpoint_minutes: Longest time between two checkpoints.
     """
@@ -59,6 +63,7 @@ class Recipe:
     batch: BatchSettings = field(default_factory=BatchSettings)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     epochs: int = 50
+    keep: Literal["best", "last"] = "best"
     calibrate: bool = False
     checkpoint_minutes: float = 5.0
 
@@ -70,6 +75,14 @@ class Recipe:
 PAPER = Recipe("paper")
 """The paper's run, sec:training and app:impl, its lift whitened by training statistics."""
 
+STRICT_PAPER = replace(
+    PAPER,
+    name="strict-paper",
+    model=FlameSettings(conditioning="none", lift_start="random", clamp_leak=0.0, band_variance=False, plume_prior=0.5),
+    keep="last",
+)
+"""The same without anything of ours: no whitening, no head start, no leak through the clip, no choice by validation."""
+
 _NEVER_ENDS = 1e6
 
 PLUS_MODEL = FlameSettings(
@@ -77,9 +90,11 @@ PLUS_MODEL = FlameSettings(
     conditioning="tile",
     lift_space="training",
     score_space="whitened",
-    background=BackgroundSettings(passes=2),
-    noise_inputs=("matched_filter", "brightness", "anomaly", "coherence", "noise", "enhancement", "clutter"),
-    rgb="tile",
+    prepare=PrepareSettings(
+        background=BackgroundSettings(passes=2),
+        pixel_fields=("matched_filter", "brightness", "anomaly", "coherence", "noise", "enhancement", "clutter"),
+        rgb="tile",
+    ),
 )
 
 CPU = replace(PAPER, name="cpu", batch=BatchSettings(size=8, crop=128), epochs=24)
@@ -102,7 +117,7 @@ TINY = replace(
     epochs=6,
 )
 
-RECIPES: dict[str, Recipe] = {entry.name: entry for entry in (PAPER, CPU, FLAME_PLUS, TINY)}
+RECIPES: dict[str, Recipe] = {entry.name: entry for entry in (PAPER, STRICT_PAPER, CPU, FLAME_PLUS, TINY)}
 
 
 def recipe(name: str) -> Recipe:

@@ -5,24 +5,29 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
-from flame.detection import Metrics, PixelCounts
+from flame.detection import JudgedRow, Metrics, PixelCounts
 from flame.files import write_whole
 
 __all__ = ["markdown_table", "write_report"]
 
 
-def write_report(folder: Path, metrics: Metrics, facts: dict[str, object]) -> None:
+def write_report(
+    folder: Path, metrics: Metrics, facts: dict[str, object], rules: Mapping[str, JudgedRow] | None = None
+) -> None:
     """Writes `metrics.json`, `metrics.md` and `by_plume_size.png` into a folder.
 
     Args:
         folder: Made if it is not there.
         metrics: The figures.
         facts: What they belong to (model, data, rule); kept in `metrics.json` under `about`.
+        rules: The same maps judged by the rules of `flame.detection.RULES`; kept under `rules`.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(metrics.to_dict() | {"about": facts}, indent=1) + "\n"
+    judged = {name: row.to_dict() for name, row in (rules or {}).items()}
+    text = json.dumps(metrics.to_dict() | {"rules": judged, "about": facts}, indent=1) + "\n"
     for name, content in (
         ("metrics.json", text.encode()),
         ("metrics.md", markdown_table(metrics).encode()),

@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from jaxtyping import Bool
 
 from flame.errors import FlameError
 from flame.io import TileRecord
-from flame.io.names import flight_line
+from flame.io.names import scene_of
 
-__all__ = ["SplitError", "carve_validation", "scene_of", "validation_mask"]
+__all__ = ["SplitError", "carve_validation", "on_other_ground", "require_plumes", "scene_of", "validation_mask"]
 
 VALIDATION_SHARE = 0.1
-
-_SATELLITE_TIME = re.compile(r"\d{8}T\d{6}")
-_WINDOW = re.compile(r"(_r\d+_c\d+_w\d+_h\d+)+$")
 
 
 class SplitError(FlameError):
     """Tiles that cannot be split as asked."""
-
-
-def scene_of(name: str) -> str:
-    """The flight line or satellite scene a tile was cut from, as far as its name tells; else the tile itself.
-
-    Neighbouring tiles of a scene share ground, air and often the very plume, so they must not lie on both sides.
-    """
-    satellite = _SATELLITE_TIME.search(name)
-    return flight_line(name) or (satellite[0] if satellite else _WINDOW.sub("", name))
 
 
 def validation_mask(names: Sequence[str], share: float = VALIDATION_SHARE, seed: int = 0) -> Bool[np.ndarray, " tile"]:
@@ -53,13 +40,49 @@ def validation_mask(names: Sequence[str], share: float = VALIDATION_SHARE, seed:
     if len(draws) < 2:
         raise SplitError(
             f"{len(names)} tiles of {len(draws)} scene cannot be split into training and validation; add tiles of "
-            "another flight line or scene"
+            "another flight line or scene, or give --validation"
         )
     ordered = sorted(draws, key=draws.__getitem__)
     held = {scene for scene in ordered if draws[scene] < share} or {ordered[0]}
     if len(held) == len(draws):
         held.discard(ordered[-1])
     return np.array([scene_of(name) in held for name in names], dtype=np.bool_)
+
+
+def on_other_ground(names: Sequence[str], held: Iterable[str]) -> Bool[np.ndarray, " tile"]:
+    """Marks the tiles of scenes that no held-out tile was cut from.
+
+    Args:
+        names: Tiles to train on.
+        held: Tiles held out for validation.
+
+    Raises:
+        SplitError: If none is left.
+    """
+    scenes = {scene_of(name) for name in held}
+    mask = np.array([scene_of(name) not in scenes for name in names], dtype=np.bool_)
+    if not mask.any():
+        raise SplitError(
+            f"all {len(names)} training tiles lie on ground that validation uses too; validate on other scenes"
+        )
+    return mask
+
+
+def require_plumes(tiles: int, labels: Iterable[Bool[np.ndarray, "_row _col"]]) -> None:
+    """Refuses a validation set by which no epoch could be chosen.
+
+    Args:
+        tiles: How many tiles it has.
+        labels: The valid labelled pixels of each tile; read up to the first plume.
+
+    Raises:
+        SplitError: If no tile has a labelled plume.
+    """
+    if not any(label.any() for label in labels):
+        raise SplitError(
+            f"none of the {tiles} validation tiles has a labelled plume, so no epoch can be chosen by them; "
+            "train on more tiles, or give --validation a folder with plumes"
+        )
 
 
 def carve_validation(

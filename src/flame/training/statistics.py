@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
 from flame.models import SpectralStatistics
-from flame.models.fields import floored_log, usable_pixels
+from flame.prepare import PrepareSettings, TilePreparer
 from flame.training.batches import TileSequence
 
 __all__ = ["training_statistics"]
@@ -15,11 +14,12 @@ _PIXELS_PER_TILE = 4096
 _ORIGIN = float(np.log(0.5))
 
 
-def training_statistics(source: TileSequence, tiles: int = 400) -> SpectralStatistics:
-    """Statistics over the valid pixels of evenly spread tiles and pixels, in double precision.
+def training_statistics(source: TileSequence, prepare: PrepareSettings, tiles: int = 400) -> SpectralStatistics:
+    """Statistics over the usable pixels of evenly spread tiles and pixels, in double precision.
 
     Args:
         source: The training tiles.
+        prepare: How tiles are prepared.
         tiles: At most so many are looked at.
     """
     bands = len(source.bands)
@@ -27,9 +27,11 @@ def training_statistics(source: TileSequence, tiles: int = 400) -> SpectralStati
     for number in np.unique(np.linspace(0, len(source) - 1, min(tiles, len(source))).astype(int)).tolist():
         tile = source[number]
         step = max(1, int((tile.valid.size / _PIXELS_PER_TILE) ** 0.5))
-        radiance = torch.from_numpy(tile.radiance[:, ::step, ::step].copy())[None]
-        usable = usable_pixels(radiance, torch.from_numpy(tile.valid[::step, ::step].copy())[None])
-        log = floored_log(radiance, usable)[0][:, usable[0]].double().numpy()
+        valid = np.ascontiguousarray(tile.valid[::step, ::step])
+        preparer = TilePreparer(prepare, ("log_radiance",), source.bands, valid.shape)
+        made = preparer.prepare(np.ascontiguousarray(tile.radiance[:, ::step, ::step]), valid, None, always=True)
+        assert made.inputs is not None
+        log = made.inputs["log_radiance"][0][:, made.usable].astype(np.float64)
         # Sums about a fixed origin near the mean, so that nothing cancels.
         centred = log - _ORIGIN
         count += centred.shape[1]

@@ -11,11 +11,11 @@ from scipy.ndimage import correlate1d
 from flame.filters.errors import FilterError
 from flame.filters.noise_aware.background import NoiseAwareBackground, estimate_background
 from flame.filters.noise_aware.project import Projection, project
-from flame.filters.noise_aware.sample import neighbour_weight
+from flame.filters.noise_aware.sample import kernels_for, neighbour_weight
 from flame.filters.noise_aware.settings import NoiseAwareSettings
 from flame.filters.noise_aware.smoothing import Prior, honest_factor, learn_prior, smooth
 from flame.filters.pixels import threads
-from flame.kernels import Kernels, load_kernels
+from flame.kernels import Kernels
 from flame.physics import BandMismatchError, BandSet
 
 __all__ = ["NoiseAwareResult", "Posterior", "apply", "layers", "noise_aware_fields", "score"]
@@ -105,7 +105,7 @@ def apply(
     """
     if bands != background.bands:
         raise BandMismatchError(background.bands, bands)
-    kernels = kernels or load_kernels()
+    kernels = kernels_for(radiance, kernels)
     seen = project(background, radiance, valid, kernels)
     if not np.isfinite(seen.layers[0]).all():
         raise FilterError("valid pixels hold NaN, infinite or absurdly large radiance; mark them invalid")

@@ -8,15 +8,12 @@ import numpy as np
 from jaxtyping import Bool, Float32
 
 from flame.filters.noise_aware.background import NoiseAwareBackground
-from flame.filters.noise_aware.sample import FLOOR
+from flame.filters.noise_aware.sample import FLOOR, kernels_for
 from flame.filters.pixels import Block, Pixels, threads
-from flame.kernels import Kernels, load_kernels, pack
-from flame.kernels.library import MOST_BANDS
+from flame.kernels import Kernels, pack
+from flame.kernels.limits import MOST_RESPONSES
 
 __all__ = ["Projection", "project", "project_with_numpy"]
-
-_MOST_ROWS = 64
-"""As in `noise_aware.c`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +44,9 @@ def project(
         valid: Which pixels to look at.
         kernels: The kernels to use; those of this processor if None.
     """
-    kernels = kernels or load_kernels()
+    kernels = kernels_for(radiance, kernels)
     rows = len(background.levels.offset) + 1 + len(background.anomaly.mean)
-    if kernels is None or len(radiance) > MOST_BANDS or rows > _MOST_ROWS or 4 * (-rows % 5) > rows:
+    if kernels is None or rows > MOST_RESPONSES or 4 * (-rows % 5) > rows:
         return project_with_numpy(background, radiance, valid)
     scale, levels, odd = background.scale, background.levels, background.anomaly
     if radiance.dtype != np.float32 or radiance.strides[2] != 4:

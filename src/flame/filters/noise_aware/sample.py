@@ -13,8 +13,9 @@ from flame.filters.errors import FilterError
 from flame.filters.noise_aware.settings import NoiseAwareSettings
 from flame.filters.pixels import Pixels, threads
 from flame.kernels import Kernels, load_kernels
+from flame.kernels.limits import MOST_BANDS, MOST_COLUMNS
 
-__all__ = ["FLOOR", "RowSample", "Scale", "draw_sample", "neighbour_weight", "ring_kernel"]
+__all__ = ["FLOOR", "RowSample", "Scale", "draw_sample", "kernels_for", "neighbour_weight", "ring_kernel"]
 
 FLOOR = 0.2
 """Least radiance whose logarithm is taken, as a share of what a pixel of that brightness has in the band on average: a
@@ -98,6 +99,12 @@ def neighbour_weight(brightness: Float32[np.ndarray, ...], usable: Bool[np.ndarr
     return np.asarray(np.where(usable, np.minimum(brightness, np.float32(_MOST_LIGHT)), np.float32(0)))
 
 
+def kernels_for(image: Float32[np.ndarray, "band row col"], wanted: Kernels | None = None) -> Kernels | None:
+    """The kernels, those of this processor unless others are wanted, if they have room for an image."""
+    bands, _, cols = image.shape
+    return (wanted or load_kernels()) if bands <= MOST_BANDS and cols <= MOST_COLUMNS else None
+
+
 def draw_sample(
     radiance: Float32[np.ndarray, "band row col"],
     valid: Bool[np.ndarray, "row col"],
@@ -127,7 +134,7 @@ def draw_sample(
     if count < 2 or not live.any():
         raise FilterError(f"no band varies over the {count} usable pixels: there is no background to tell a plume from")
     scale = Scale(reference, live, settings.background.min_albedo, settings.background.max_albedo)
-    kernels = kernels or load_kernels()
+    kernels = kernels_for(radiance, kernels)
     look = _look_with_numpy if kernels is None else partial(_look, kernels)
     spectra, images = look(radiance, valid, middle.astype(np.int32), scale)
     brightness, noise, usable, has_ring = images.reshape(4, -1)

@@ -15,6 +15,7 @@ from flame.io.dataset import Dataset
 from flame.io.errors import ReaderError
 from flame.io.index import find_index, read_index
 from flame.io.names import acquisition_time
+from flame.io.options import OpenOptions
 from flame.io.raster import geo_of, open_raster, read_label, read_layer, read_methane_map
 from flame.io.starcop.layout import (
     ENHANCEMENT,
@@ -34,7 +35,7 @@ from flame.physics import METHANE_WINDOW_NM, BandSet, sensor
 from flame.scene import Acquisition, Scene
 from flame.tile import LabelledTile
 
-__all__ = ["LOOKS_LIKE", "is_tile", "read_dataset", "read_tile", "read_tile_scene"]
+__all__ = ["LOOKS_LIKE", "is_tile", "open_tile", "read_dataset", "read_tile", "read_tile_scene"]
 
 LOOKS_LIKE = "a STARCOP tile folder with TOA_AVIRIS_<nm>nm.tif files"
 
@@ -83,6 +84,11 @@ def read_tile_scene(
         known = Acquisition(sensor=SENSOR, time=acquisition_time(folder.name), extra=scaling)
     acquisition = replace(known, source=str(folder), extra=known.extra | count_note(valid))
     return Scene(radiance, bands, valid, rgb, geo, acquisition)
+
+
+def open_tile(folder: Path, options: OpenOptions) -> Scene:
+    """`read_tile_scene` with the options of `open_scene`; a tile's radiance is known up to a factor, so no unit."""
+    return read_tile_scene(folder, options.window_nm)
 
 
 def read_tile(

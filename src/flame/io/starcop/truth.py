@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+import math
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 
 from flame.io.errors import ReaderError
 from flame.physics import BandSet
+from flame.records import read_json, record
 from flame.scene import Acquisition
 from flame.tile import LabelledTile, PlumeSource
 
@@ -53,17 +55,27 @@ def read_truth(path: Path) -> Truth | None:
     if not path.exists():
         return None
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        content: Any = read_json(path, "the truth of a simulated tile")
         if content["version"] != VERSION:
             raise ValueError(f"version {content['version']}, expected {VERSION}")
         time = content["acquisition"].pop("time")
+        acquisition = record(Acquisition, content["acquisition"], "acquisition")
         return Truth(
-            BandSet(np.array(content["bands"]["centres_nm"]), np.array(content["bands"]["fwhm_nm"])),
-            Acquisition(time=datetime.fromisoformat(time) if time else None, **content["acquisition"]),
-            content["emission_kg_h"],
-            tuple(PlumeSource(**source) for source in content["sources"]),
+            BandSet(np.array(content["bands"]["centres_nm"], float), np.array(content["bands"]["fwhm_nm"], float)),
+            replace(acquisition, time=datetime.fromisoformat(time)) if time else acquisition,
+            _number(content["emission_kg_h"]),
+            tuple(record(PlumeSource, source, "sources") for source in content["sources"]),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as failure:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as failure:
         raise ReaderError(
             path, f"is damaged or of another version ({failure!r})", "simulate the tile again"
         ) from failure
+
+
+def _number(value: object) -> float | None:
+    """A finite number or nothing; whatever else is a mistake in the file."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{value!r} where a number should be")
+    return float(value)

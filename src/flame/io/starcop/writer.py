@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
 
+from flame.files import whole_folder
 from flame.io.errors import ReaderError
 from flame.io.names import SAFE_NAME, is_safe_name
 from flame.io.raster import write_layer
@@ -43,13 +43,8 @@ def write_tile(tile: LabelledTile, folder: Path | str) -> Path:
             "two bands would get the same file name, which is the centre cut to whole nm",
             "the STARCOP layout holds bands at least 1 nm apart beside 640, 550 and 460 nm; select fewer bands",
         )
-    partial = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    _write_layers(tile, partial, names)
-    if folder.exists():
-        shutil.rmtree(folder)
-    partial.replace(folder)
+    with whole_folder(folder) as partial:
+        _write_layers(tile, partial, names)
     return folder
 
 

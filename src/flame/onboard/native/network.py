@@ -16,9 +16,6 @@ from flame.physics import ABSORPTION_UNIT_PPM_M
 
 __all__ = ["NativeNetwork"]
 
-_NOISE_INPUTS = ("matched_filter", "brightness", "anomaly", "coherence", "noise", "enhancement", "clutter")
-"""In the order of the enumeration in `prepare.c`."""
-
 
 class NativeNetwork:
     """One model for tiles of one size.
@@ -42,7 +39,7 @@ class NativeNetwork:
         kernels: Kernels,
         threads: int,
     ) -> None:
-        check_shapes(arrays, manifest, network)
+        check_shapes(arrays, manifest)
         self._manifest, self._network = manifest, network
         self._crew = crew = Crew(kernels, threads)
         self._arrays = arrays
@@ -50,8 +47,6 @@ class NativeNetwork:
         self._bands, self._side = len(manifest.band_centres_nm), manifest.tile
         width = len(arrays["lift.weight"])
         self._lifted, self._z = (Image(width, self._side, self._side) for _ in range(2))
-        self._kinds = np.array([_NOISE_INPUTS.index(name) for name in network.noise_inputs], dtype=np.int32)
-        self._extra = np.zeros((len(self._kinds), self._side, self._side), dtype=np.float32)
         backbone = {name.removeprefix("backbone."): a for name, a in arrays.items() if name.startswith("backbone.")}
         self._coarse = {name: a for name, a in backbone.items() if not name.startswith(("blocks.", "operator."))}
         own = {name.removeprefix("operator."): a for name, a in backbone.items() if name not in self._coarse}
@@ -61,6 +56,7 @@ class NativeNetwork:
         self._clipped = Image(1, self._side, self._side)
         self._rgb = Image(3, self._side, self._side)
         self._score, self._probability = (np.zeros((self._side, self._side), dtype=np.float32) for _ in range(2))
+        self._no_fields = np.zeros((1, 0, self._side, self._side), dtype=np.float32)
         self._nothing = np.zeros(max(width, self._bands), dtype=np.float32)
 
     def infer(
@@ -83,27 +79,16 @@ class NativeNetwork:
         return self._probability, self._score
 
     def _lift(self, spectra: np.ndarray, inputs: Mapping[str, np.ndarray]) -> None:
-        """The lift of spectra and of the further inputs."""
+        """The lift of spectra and of pixel fields."""
         weight = self._arrays["lift.weight"].astype(np.float64)
         if "unwhitening" in inputs:
             basis = self._arrays["whitening"].astype(np.float64) @ inputs["unwhitening"][0]
             weight[:, : self._bands] = weight[:, : self._bands] @ basis
-        if self._kinds.size:
-            self._find_noise_inputs(inputs)
+        fields = inputs.get("pixel_fields", self._no_fields)
         packed, bias = pack(weight), self._arrays["lift.bias"]
         self._crew.kernels.lift(
             *(self._crew.threads, self._side, self._side, spectra.ctypes.data, self._bands, spectra.shape[2]),
-            *(self._extra.ctypes.data, len(self._extra), packed.ctypes.data, bias.ctypes.data, self._lifted.struct()),
-        )
-
-    def _find_noise_inputs(self, inputs: Mapping[str, np.ndarray]) -> None:
-        facts = self._network
-        norm = max(float(np.linalg.norm(inputs["target"])), facts.tiny)
-        noise = ABSORPTION_UNIT_PPM_M / norm / facts.faint_ppm_m
-        self._crew.kernels.noise_inputs(
-            *(self._crew.threads, self._side, self._side, inputs["statistics"].ctypes.data, self._kinds.ctypes.data),
-            *(len(self._kinds), noise, facts.tiny, facts.clutter_clip, facts.clutter_window // 2),
-            self._extra.ctypes.data,
+            *(fields.ctypes.data, fields.shape[1], packed.ctypes.data, bias.ctypes.data, self._lifted.struct()),
         )
 
     def _features(self) -> tuple[Image, np.ndarray]:

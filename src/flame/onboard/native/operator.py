@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Complex64, Float32
 
-from flame.kernels import Image, Kernels, block_sizes, images, pack
+from flame.kernels import TILE_STEP, Image, Kernels, block_sizes, images, pack
 
 __all__ = ["LINEAR", "Crew", "Operator", "pack_scaled", "pack_up"]
 
@@ -105,8 +105,9 @@ class _Fourier:
         self._waves[:, : 2 * modes] = np.stack([turns.real, turns.imag], -1).reshape(cols, -1)
         # Every frequency but 0 stands for itself and its mirror image.
         back = np.conj(turns).T * np.where(frequency == 0, 1.0, 2.0)[:, None] / cols
-        pairs = np.stack([back.real, -back.imag], 1).reshape(2 * modes, cols)
-        self._back_waves = np.ascontiguousarray(pairs, dtype=np.float32)
+        # The kernels read whole vectors: beyond the last column stand zeros.
+        self._back_waves = np.zeros((2 * modes, -(-cols // TILE_STEP) * TILE_STEP), dtype=np.float32)
+        self._back_waves[:, :cols] = np.stack([back.real, -back.imag], 1).reshape(2 * modes, cols)
         down = np.concatenate([frequency, frequency - modes])
         self._rows = np.exp(-2j * np.pi * np.outer(down, np.arange(rows)) / rows).astype(np.complex64)
         self._rows_back = np.ascontiguousarray(np.conj(self._rows).T / np.float32(rows))

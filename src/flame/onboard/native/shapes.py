@@ -2,58 +2,71 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
-from flame.kernels import SIDE, takes
-from flame.onboard.manifest import Manifest, NetworkFacts
+from flame.kernels import why_no_network
+from flame.onboard.manifest import Manifest
 
 __all__ = ["check_shapes"]
 
 Shape = tuple[int, ...]
 
 
-def check_shapes(arrays: Mapping[str, np.ndarray], manifest: Manifest, network: NetworkFacts) -> None:
-    """Refuses weights of other names, shapes or types than the manifest's network has.
+def check_shapes(arrays: Mapping[str, np.ndarray], manifest: Manifest) -> None:
+    """Refuses weights of other names, shapes or types than the manifest's network has, and those that are no numbers.
 
     Raises:
         ValueError: The message names the array.
     """
     if "lift.weight" not in arrays or "segmentation.layers.0.weight" not in arrays:
         raise ValueError("lift.weight or segmentation.layers.0.weight is missing")
-    _check_limits(arrays, manifest, network)
-    expected = _expected(arrays, manifest, network)
+    _check_limits(arrays, manifest)
+    expected = _expected(arrays, manifest)
     if odd := sorted(expected.keys() ^ arrays.keys()):
         raise ValueError(f"{odd[0]} is {'missing' if odd[0] in expected else 'not known'}")
     for name, shape in expected.items():
         found = arrays[name]
         if found.shape != shape or found.dtype != np.float32 or not found.flags.c_contiguous:
             raise ValueError(f"{name} is {found.dtype} of shape {found.shape}, expected float32 of {shape}")
+        if not np.isfinite(found).all():
+            raise ValueError(f"{name} holds NaN or infinity")
 
 
-def _check_limits(arrays: Mapping[str, np.ndarray], manifest: Manifest, network: NetworkFacts) -> None:
+def _check_limits(arrays: Mapping[str, np.ndarray], manifest: Manifest) -> None:
     """The sizes that the kernels have room for."""
-    bands, width = len(manifest.band_centres_nm), len(arrays["lift.weight"])
-    hidden, tile = len(arrays["segmentation.layers.0.weight"]), manifest.tile
-    for what, value, most in (
-        ("features", width, 32),
-        ("hidden channels", hidden, 64),
-        ("window of the clutter", network.clutter_window, 2 * SIDE),
-    ):
-        if not 1 <= value <= most:
-            raise ValueError(f"{value} {what}; the kernels have room for 1 to {most}")
-    if not takes(tile, bands):
-        raise ValueError(f"the kernels cannot take tiles of {tile} x {tile} pixels and {bands} bands")
+    spectral = [array for name, array in arrays.items() if name.endswith("spectral.weight") and array.ndim == 4]
+    why = why_no_network(
+        tile=manifest.tile,
+        grid=2 if "backbone.beside.weight" in arrays else 1,
+        bands=len(manifest.band_centres_nm),
+        fields=_fields(manifest),
+        width=len(arrays["lift.weight"]),
+        hidden=len(arrays["segmentation.layers.0.weight"]),
+        last=len(arrays.get("segmentation.layers.3.weight", ())),
+        modes=max((_modes(array) for array in spectral), default=1),
+    )
+    if why is not None:
+        raise ValueError(why)
 
 
-def _expected(arrays: Mapping[str, np.ndarray], manifest: Manifest, network: NetworkFacts) -> dict[str, Shape]:
+def _fields(manifest: Manifest) -> int:
+    return len(manifest.prepare.pixel_fields) if "pixel_fields" in manifest.inputs else 0
+
+
+def _modes(spectral: np.ndarray) -> int:
+    return round(math.sqrt(spectral.shape[1] / 2))
+
+
+def _expected(arrays: Mapping[str, np.ndarray], manifest: Manifest) -> dict[str, Shape]:
     bands, width = len(manifest.band_centres_nm), len(arrays["lift.weight"])
     scored, coloured = "heads.w_sw" in arrays, "rgb" in manifest.inputs
     hidden = len(arrays["segmentation.layers.0.weight"])
     last = len(arrays.get("segmentation.layers.3.weight", ()))
     shapes: dict[str, Shape] = {
-        "lift.weight": (width, bands + len(network.noise_inputs)),
+        "lift.weight": (width, bands + _fields(manifest)),
         "lift.bias": (width,),
         "segmentation.layers.0.weight": (hidden, width + scored + 3 * coloured, 3, 3),
         "segmentation.layers.0.bias": (hidden,),
@@ -87,7 +100,7 @@ def _expected(arrays: Mapping[str, np.ndarray], manifest: Manifest, network: Net
 def _block(arrays: Mapping[str, np.ndarray], block: str, width: int, local: bool) -> dict[str, Shape]:
     """Weights of one operator block; the number of modes and of the gate's hidden channels are the file's own."""
     spectral, squeeze = arrays.get(f"{block}spectral.weight"), arrays.get(f"{block}gate.squeeze.bias")
-    modes = 0 if spectral is None or spectral.ndim != 4 else round((spectral.shape[1] / 2) ** 0.5)
+    modes = 0 if spectral is None or spectral.ndim != 4 else _modes(spectral)
     hidden = 0 if squeeze is None else squeeze.size
     shapes: dict[str, Shape] = {
         "spectral.weight": (2, 2 * modes * modes, width, width),

@@ -16,6 +16,7 @@ from flame.physics import BandMismatchError
 from flame.tile import LabelledTile
 from flame.training.cache.format import NAME_BYTES, CacheError, CacheFile, CacheSpec, State, partial_path
 from flame.training.cache.sources import Teacher, TileSource, describe, mag1c_sas_teacher
+from flame.workers import end_with_parent
 
 __all__ = ["BuildReport", "build_cache"]
 
@@ -136,6 +137,7 @@ class _Job:
         try:
             _write(self.file, slot, self.source.tile(slot), self.teacher)
         except FlameError as failure:
+            self.file.arrays["crc"][slot] = 0
             state[slot] = State.FAILED
             return str(failure)
         self.file.arrays["crc"][slot] = self.file.checksum(slot)
@@ -147,6 +149,7 @@ _worker_job: list[_Job] = []
 
 
 def _start_worker(path: Path, source: TileSource, teacher: Teacher | None) -> None:
+    end_with_parent()
     _worker_job[:] = [_Job(CacheFile(path, writable=True), source, teacher)]
 
 

@@ -1,4 +1,5 @@
-"""The cache file: magic, a JSON header in the first 64 KiB, then one aligned array a layer, tiles along the first axis.
+"""The cache file: magic, a JSON header with its own CRC-32 in the first 64 KiB, then one aligned array a layer, tiles
+along the first axis.
 
 While it is being built the file is called `<name>.partial`; the rename at the end is the mark of a finished cache.
 Each tile has a state and a CRC-32 that are written after its layers, so a build that was killed at any moment goes on
@@ -8,7 +9,9 @@ with the tiles that are not yet whole.
 from __future__ import annotations
 
 import json
+import math
 import os
+import struct
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,17 +20,21 @@ from typing import Any, Literal
 import numpy as np
 
 from flame.errors import FlameError
-from flame.physics import BandError, BandSet
+from flame.files import whole_file
+from flame.physics import BandSet
+from flame.records import parse_json
 
 __all__ = ["IMAGE_LAYERS", "CacheError", "CacheFile", "CacheSpec", "State", "partial_path"]
 
-MAGIC = b"FLAMEC01"
+MAGIC = b"FLAMEC02"
 HEADER_BYTES = 1 << 16
+_START = struct.Struct("<8sQI")
+"""Magic, length of the header, its CRC-32."""
 ALIGN_BYTES = 4096
 NAME_BYTES = 128
 
 IMAGE_LAYERS = ("radiance", "rgb", "label", "valid", "teacher", "enhancement")
-"""The layers with an image a tile; label and valid are stored as 0 and 1."""
+"""The layers with one image per tile; label and valid are stored as 0 and 1."""
 
 
 class CacheError(FlameError):
@@ -85,7 +92,7 @@ class CacheSpec:
         offsets, end = {}, HEADER_BYTES
         for name, (dtype, shape) in self.arrays().items():
             offsets[name] = end
-            size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+            size = dtype.itemsize * math.prod(shape)
             end += -(-size // ALIGN_BYTES) * ALIGN_BYTES
         return offsets, end
 
@@ -104,17 +111,16 @@ class CacheSpec:
         )
 
     @classmethod
-    def from_json(cls, text: str) -> CacheSpec:
+    def from_json(cls, text: bytes, where: str) -> CacheSpec:
         """The header read back."""
-        content = json.loads(text)
-        return cls(
-            tiles=int(content["tiles"]),
-            rows=int(content["rows"]),
-            cols=int(content["cols"]),
-            bands=BandSet(np.array(content["centres_nm"]), np.array(content["fwhm_nm"])),
-            layers=tuple(content["layers"]),
-            source=str(content["source"]),
-        )
+        content = parse_json(text, where, "the header of a cache")
+        bands = BandSet(np.array(content["centres_nm"]), np.array(content["fwhm_nm"]))
+        sizes = [int(content[name]) for name in ("tiles", "rows", "cols")]
+        layers = tuple(content["layers"])
+        if min(sizes) < 1 or not {"radiance", "label", "valid"} <= set(layers) <= set(IMAGE_LAYERS):
+            raise CacheError(f"{where}: tells of tiles, rows and columns {sizes} and layers {layers}")
+        tiles, rows, cols = sizes
+        return cls(tiles, rows, cols, bands, layers, str(content["source"]))
 
 
 def partial_path(path: Path) -> Path:
@@ -129,14 +135,14 @@ class CacheFile:
         """Opens a file.
 
         Raises:
-            CacheError: If it is no cache or is truncated.
+            CacheError: If it is no cache, is damaged or truncated.
         """
         self.path = path
         self.spec = _read_spec(path)
         offsets, size = self.spec.offsets()
         if path.stat().st_size != size:
             raise CacheError(
-                f"{path}: has {path.stat().st_size} bytes, its header tells of {size}; it was truncated while copied "
+                f"{path}: has {path.stat().st_size} bytes, its header says {size}; it was truncated while copied "
                 "or written, build it again"
             )
         mode: Literal["r+", "r"] = "r+" if writable else "r"
@@ -149,23 +155,19 @@ class CacheFile:
     def create(cls, path: Path, spec: CacheSpec) -> CacheFile:
         """Makes an empty file with all of its space reserved."""
         header = spec.to_json().encode()
-        if len(header) + 16 > HEADER_BYTES:
+        if len(header) + _START.size > HEADER_BYTES:
             raise CacheError(f"{path}: {len(spec.bands)} bands do not fit the header of a cache; select fewer")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(path.name + ".new")
         _, size = spec.offsets()
-        with fresh.open("wb") as file:
+        with whole_file(path) as fresh, fresh.open("r+b") as file:
             try:
                 file.truncate(size)
                 if hasattr(os, "posix_fallocate"):  # Finds a full disk now, not as a crash inside a mapped page.
                     os.posix_fallocate(file.fileno(), 0, size)
             except OSError as failure:
-                fresh.unlink()
                 raise CacheError(
                     f"{path}: cannot reserve {size / 1e9:.1f} GB ({failure}); free some space or cache fewer tiles"
                 ) from failure
-            file.write(MAGIC + len(header).to_bytes(8, "little") + header)
-        fresh.replace(path)
+            file.write(_START.pack(MAGIC, len(header), zlib.crc32(header)) + header)
         return cls(path, writable=True)
 
     def checksum(self, slot: int) -> int:
@@ -178,9 +180,11 @@ class CacheFile:
 
     def whole(self, slot: int) -> bool:
         """Whether a slot holds a tile exactly as it was written."""
-        return bool(self.arrays["state"][slot] == State.WRITTEN) and self.checksum(slot) == int(
-            self.arrays["crc"][slot]
-        )
+        return bool(self.arrays["state"][slot] == State.WRITTEN) and self.matches(slot)
+
+    def matches(self, slot: int) -> bool:
+        """Whether what stands in a slot fits its checksum."""
+        return self.checksum(slot) == int(self.arrays["crc"][slot])
 
     def flush(self) -> None:
         """Brings everything to the disk."""
@@ -194,9 +198,13 @@ def _read_spec(path: Path) -> CacheSpec:
         raise CacheError(f"{path}: no such cache; {hint}")
     with path.open("rb") as file:
         start = file.read(HEADER_BYTES)
-    if start[:8] != MAGIC:
-        raise CacheError(f"{path}: not a FLAME tile cache, or of another version; build it again")
+    if len(start) < _START.size or start[: len(MAGIC)] != MAGIC:
+        raise CacheError(f"{path}: not a FLAME tile cache, or of another version; delete it and build it again")
+    _, length, crc = _START.unpack_from(start)
+    header = start[_START.size : _START.size + length]
     try:
-        return CacheSpec.from_json(start[16 : 16 + int.from_bytes(start[8:16], "little")].decode())
-    except (ValueError, KeyError, TypeError, BandError) as failure:
-        raise CacheError(f"{path}: the header is damaged ({failure}); build the cache again") from failure
+        if zlib.crc32(header) != crc:
+            raise CacheError("its checksum does not fit")
+        return CacheSpec.from_json(header, str(path))
+    except (ValueError, KeyError, TypeError, OverflowError) as failure:
+        raise CacheError(f"{path}: the header is damaged ({failure}); delete it and build it again") from failure

@@ -65,7 +65,7 @@ class TileCache:
     """A finished cache. Cheap to send to other processes: only its path travels."""
 
     def __init__(self, path: Path | str) -> None:
-        """Opens a cache.
+        """Opens a cache; each tile is compared with its checksum when it is first read.
 
         Raises:
             CacheError: If there is none, its build was interrupted, or it is damaged.
@@ -75,7 +75,13 @@ class TileCache:
 
     def _open(self) -> None:
         self._file = CacheFile(self.path)
-        self._slots = np.flatnonzero(self._file.arrays["state"] == State.WRITTEN)
+        state = self._file.arrays["state"]
+        self._slots = np.flatnonzero(state == State.WRITTEN)
+        # Tiles that could not be made have no checksum; one that has a right one was lost by damage to its state.
+        for slot in np.flatnonzero(state != State.WRITTEN).tolist():
+            if self._file.matches(slot):
+                raise self._damaged(f"tile {slot} is marked as missing")
+        self._checked = np.zeros(state.shape, dtype=np.bool_)
         self._layers: dict[str, Any] = {
             layer: self._file.arrays[layer].view(np.bool_) if layer in ("label", "valid") else self._file.arrays[layer]
             for layer in self._file.spec.layers
@@ -104,7 +110,7 @@ class TileCache:
     @property
     def names(self) -> list[str]:
         """The tiles' identifiers, in order."""
-        return [name.decode() for name in self._file.arrays["name"][self._slots].tolist()]
+        return [self._name(slot) for slot in self._slots.tolist()]
 
     @property
     def emission_kg_h(self) -> Float64[np.ndarray, " tile"]:
@@ -113,15 +119,17 @@ class TileCache:
 
     def plume_pixels(self) -> Int[np.ndarray, " tile"]:
         """Valid plume pixels of each tile, for balancing batches."""
-        counts = [int((self._layers["label"][slot] & self._layers["valid"][slot]).sum()) for slot in self._slots]
+        label, valid = self._file.arrays["label"], self._file.arrays["valid"]
+        counts = [int(np.count_nonzero((label[slot] == 1) & (valid[slot] == 1))) for slot in self._slots]
         return np.array(counts, dtype=np.int64)
 
     def __getitem__(self, index: int) -> CachedTile:
         slot = int(self._slots[index])
+        self._verify(slot)
         layers = {_FIELDS[name]: np.asarray(array[slot]) for name, array in self._layers.items()}
         emission = float(self._file.arrays["emission_kg_h"][slot])
         return CachedTile(
-            name=bytes(self._file.arrays["name"][slot]).decode(),
+            name=self._name(slot),
             emission_kg_h=None if np.isnan(emission) else emission,
             **{name: layers.get(name) for name in _FIELDS.values()},  # type: ignore[arg-type]
         )
@@ -163,10 +171,11 @@ class TileCache:
             row, col = corners[place] if corners is not None else (0, 0)
             if not (0 <= row <= self.shape[0] - rows and 0 <= col <= self.shape[1] - cols):
                 raise CacheError(f"a crop of {rows} x {cols} pixels at ({row}, {col}) leaves tiles of {self.shape}")
+            self._verify(slot)
             at = (slot, ..., slice(row, row + rows), slice(col, col + cols))
             for name, array in self._layers.items():
                 getattr(batch, _FIELDS[name])[place] = array[at]
-        return [bytes(self._file.arrays["name"][slot]).decode() for slot in slots]
+        return [self._name(slot) for slot in slots]
 
     def check(self) -> None:
         """Reads every tile and compares it with its checksum.
@@ -174,9 +183,21 @@ class TileCache:
         Raises:
             CacheError: If a tile is not as it was written; the message names it.
         """
-        for index, slot in enumerate(self._slots.tolist()):
-            if not self._file.whole(slot):
-                raise CacheError(
-                    f"{self.path}: tile {index} ({self.names[index]}) does not match its checksum; the file was "
-                    "damaged after it was written, delete it and build it again"
-                )
+        self._checked[:] = False
+        for slot in self._slots.tolist():
+            self._verify(slot)
+
+    def _verify(self, slot: int) -> None:
+        """Compares a tile with its checksum when it is first read."""
+        if not self._checked[slot]:
+            if not self._file.matches(slot):
+                raise self._damaged(f"tile {slot} ({self._name(slot)}) does not match its checksum")
+            self._checked[slot] = True
+
+    def _name(self, slot: int) -> str:
+        return bytes(self._file.arrays["name"][slot]).decode(errors="backslashreplace")
+
+    def _damaged(self, what: str) -> CacheError:
+        return CacheError(
+            f"{self.path}: {what}; the file was damaged after it was written, delete it and build it again"
+        )

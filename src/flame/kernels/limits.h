@@ -1,0 +1,16 @@
+/* What the kernels have room for. Python reads this file (`flame.kernels.limits`): each limit is stated once. */
+#ifndef FLAME_LIMITS_H
+#define FLAME_LIMITS_H
+#define MOST_THREADS 256 /* threads that share the rows of one call */
+#define MOST_TILE 2048   /* columns of an image: some rows of it lie on the stack */
+#define TILE_STEP 32     /* columns of a network's tile come in multiples of this, whatever the instruction set */
+#define MOST_BANDS 320   /* bands of a spectrum */
+#define MOST_TAPS 640    /* inputs of one convolution: channels times the area of its kernel, or bands and fields */
+#define MOST_WIDTH 32    /* feature channels of the network */
+#define MOST_HIDDEN 64   /* channels inside the segmentation head */
+#define MOST_MODES 12    /* Fourier modes in each direction */
+#define MOST_REACH 16    /* pixels that a window of the pixel fields reaches to each side */
+#define MOST_COLUMNS 16384 /* columns of a scene that the noise-aware filter looks at */
+#define MOST_RESPONSES 64  /* its weights: levels, neighbours and directions of the ground */
+#define SIDE 32          /* floats of border left and right of an image */
+#endif

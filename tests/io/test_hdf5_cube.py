@@ -1,0 +1,66 @@
+"""Cubes in HDF5: any order of axes, any storage, the same numbers as h5py gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from flame.io import ReaderError
+from flame.io.hdf5_cube import StoredCube, runs_of
+
+SHAPE = (11, 23, 17)
+STORAGES = {
+    "contiguous": {},
+    "chunks": {"chunks": (4, 5, 6)},
+    "deflate": {"chunks": (4, 5, 6), "compression": "gzip"},
+    "shuffle": {"chunks": (3, 23, 4), "compression": "gzip", "shuffle": True},
+    "lzf": {"chunks": (11, 7, 17), "compression": "lzf"},
+    "checksummed": {"chunks": (4, 5, 6), "compression": "gzip", "fletcher32": True},
+}
+
+
+@pytest.mark.parametrize("storage", list(STORAGES))
+@pytest.mark.parametrize("axes", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+@pytest.mark.parametrize("dtype", ["<f4", ">f4", "<u2"])
+def test_any_storage_gives_the_same(tmp_path: Path, storage: str, axes: tuple[int, int, int], dtype: str) -> None:
+    values = np.random.default_rng(0).integers(0, 60_000, SHAPE).astype(dtype)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("cube", data=values, **STORAGES[storage])
+    cube = values.transpose(axes).astype(np.float32)
+    with h5py.File(tmp_path / "a.h5") as file:
+        stored = StoredCube(tmp_path / "a.h5", file["cube"], axes)
+        assert stored.shape == cube.shape
+        bands = [cube.shape[0] - 1, 0, 4, 5, 6]
+        for rows in (slice(0, cube.shape[1]), slice(3, 8), slice(cube.shape[1] - 1, cube.shape[1])):
+            np.testing.assert_array_equal(stored.read(rows, bands), cube[bands, rows])
+        mirrored = StoredCube(tmp_path / "a.h5", file["cube"], axes, mirrored=True)
+        np.testing.assert_array_equal(mirrored.read(slice(2, 6), [1]), cube[[1], 2:6, ::-1])
+
+
+def test_pieces_that_were_never_written_are_fill(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        made = file.create_dataset("cube", SHAPE, "f4", fillvalue=-9999.0, **STORAGES["deflate"])
+        made[:4, :5] = 1.0
+    with h5py.File(tmp_path / "a.h5") as file:
+        read = StoredCube(tmp_path / "a.h5", file["cube"], (0, 1, 2)).read(slice(0, 23), [0, 10])
+    assert (read[0, :5] == 1).all()
+    assert (read[1] == -9999).all()
+
+
+def test_a_piece_that_unpacks_to_something_else_is_refused(tmp_path: Path) -> None:
+    """Neither more nor less than it should: a piece cannot be made to unpack to gigabytes."""
+    import zlib
+
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        made = file.create_dataset("cube", (4, 5, 6), "f4", **STORAGES["deflate"])
+        made.id.write_direct_chunk((0, 0, 0), zlib.compress(b"\0" * 7))
+    with h5py.File(tmp_path / "a.h5") as file, pytest.raises(ReaderError, match="too short"):
+        StoredCube(tmp_path / "a.h5", file["cube"], (0, 1, 2)).read(slice(0, 5), [0])
+
+
+def test_runs() -> None:
+    assert runs_of([5, 1, 2, 3, 9]) == [(1, 4), (5, 6), (9, 10)]
+    assert runs_of([5, 1, 2, 3, 9], gap=1) == [(1, 6), (9, 10)]

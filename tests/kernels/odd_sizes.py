@@ -1,0 +1,70 @@
+"""Every kernel on odd sizes, called as flame calls them; run by `test_sanitizers` under AddressSanitizer and UBSan.
+
+python odd_sizes.py LIBRARY
+"""
+
+import ctypes
+import sys
+from dataclasses import replace
+
+import numpy as np
+import safetensors.numpy
+
+from flame.kernels import library
+from flame.onboard import load_model
+from flame.onboard.native import NativeNetwork
+from flame.physics import BandSet
+from flame.prepare import FIELDS, BackgroundSettings, PrepareSettings, TilePreparer
+
+
+def prepare(kernels, bands, rows, cols, seed):
+    """Prepares a tile with holes, laid out in blocks, from a ring of rows with odd strides."""
+    rng = np.random.default_rng(seed)
+    names = ("whitened", "target", "unwhitening", "pixel_fields", "rgb")
+    settings = PrepareSettings(
+        background=BackgroundSettings(samples=64, passes=2), pixel_fields=tuple(FIELDS), rgb="tile"
+    )
+    set_of_bands = BandSet(np.linspace(2130.0, 2470.0, bands), np.full(bands, 6.0))
+    radiance = np.exp(0.1 * rng.standard_normal((bands, rows, cols + 3), dtype=np.float32))[:, :, :cols]
+    valid = rng.random((rows, cols)) < 0.8
+    rgb = np.ones((3, rows, cols), np.float32)
+    preparer = TilePreparer(
+        *(settings, names, set_of_bands, (rows, cols)), threads=3, block_rows=1 if seed % 2 else None, kernels=kernels
+    )
+    made = preparer.prepare(radiance, valid, rgb, rows // 2, always=True)
+    assert all(np.isfinite(array).all() for array in made.inputs.values())
+
+
+def infer(kernels, tile):
+    """The packaged network on another size of tile, each input in memory of exactly its size."""
+    package = load_model()
+    facts = replace(package.manifest, tile=tile, row_block=None)
+    arrays = {name: array.copy() for name, array in safetensors.numpy.load(package.weights).items()}
+    network = NativeNetwork(facts, facts.network, arrays, kernels, 3)
+    rng = np.random.default_rng(tile)
+    bands, fields = len(facts.band_centres_nm), len(facts.prepare.pixel_fields)
+    shapes = {
+        "whitened": (tile, bands, 1, tile),
+        "target": (1, bands),
+        "unwhitening": (1, bands, bands),
+        "pixel_fields": (1, fields, tile, tile),
+        "rgb": (1, 3, tile, tile),
+    }
+    inputs = {name: 0.1 * rng.standard_normal(shape, dtype=np.float32) for name, shape in shapes.items()}
+    probability, score = network.infer(inputs)
+    assert np.isfinite(probability).all()
+    assert np.isfinite(score).all()
+
+
+def main():
+    kernels = library.Kernels(ctypes.CDLL(sys.argv[1]), "baseline")
+    sizes = [(4, 1, 1), (4, 2, 1), (5, 1, 7), (9, 17, 3), (4, 33, 31), (10, 16, 33), (72, 5, 47), (13, 40, 65)]
+    for seed, (bands, rows, cols) in enumerate(sizes):
+        prepare(kernels, bands, rows, cols, seed)
+    for tile in (64, 96, 160):
+        infer(kernels, tile)
+    print("every kernel ran")
+
+
+if __name__ == "__main__":
+    main()
