@@ -12,14 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
 from jaxtyping import Int
 
 from flame.detection import DecisionRule, PixelCounts, ScoreHistogram, plume_mask
 from flame.filters import filter_named
-from flame.filters.target import LinearSettings, TargetRule
 from flame.tile import LabelledTile
 
 __all__ = [
@@ -42,7 +40,6 @@ FilterTable = Mapping[str, "tuple[FilterFigures | None, ...]"]
 
 PARTS = ("all", "strong", "weak")
 _STRONG_PIXELS = 1000
-_NAMES = {"plain": "additive target", "scaled": "multiplicative target"}
 
 
 @dataclass(frozen=True)
@@ -91,21 +88,18 @@ class Probe:
 
     Attributes:
         filter: Name in `flame.filters`.
-        target: Target rule of the linear filters; None for the others.
         threshold: Canonical threshold.
         published: Figures on STARCOP's test tiles, by part.
     """
 
     filter: str
-    target: TargetRule | None
     threshold: float
     published: Mapping[str, FilterFigures]
 
     @property
     def title(self) -> str:
         """Name for a table."""
-        title = filter_named(self.filter).title
-        return title if self.target is None else f"{title}, {_NAMES[self.target]}"
+        return filter_named(self.filter).title
 
 
 @lru_cache(maxsize=1)
@@ -118,7 +112,7 @@ def probes() -> tuple[Probe, ...]:
         return FilterFigures(**dict(zip(names, values, strict=True)))
 
     return tuple(
-        Probe(row["filter"], row["target"], row["threshold"], {part: figures(v) for part, v in row["tiles"].items()})
+        Probe(row["filter"], row["threshold"], {part: figures(v) for part, v in row["tiles"].items()})
         for row in stored["filters"]
     )
 
@@ -157,8 +151,7 @@ def respond_to(tile: LabelledTile) -> TileResponse:
     radiance = scene.radiance * np.float32(np.pi / cosine)
     responses = []
     for probe in probes():
-        options: dict[str, Any] = {} if probe.target is None else {"settings": LinearSettings(target=probe.target)}
-        score = filter_named(probe.filter).score(radiance, scene.bands, scene.valid, **options)
+        score = filter_named(probe.filter).score(radiance, scene.bands, scene.valid)
         mask = plume_mask(score, scene.valid, DecisionRule(probe.threshold))
         histogram = ScoreHistogram.of(score, tile.label, scene.valid)
         occupied = np.flatnonzero(histogram.plume + histogram.background)
