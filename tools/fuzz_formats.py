@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 import struct
+import sys
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -367,6 +369,18 @@ def _read_stream(path: Path) -> object:
     return given
 
 
+def _product(sensor: str, writer: str, *more: object) -> Callable[[Path], Path]:
+    """A satellite's product as the readers' own tests write it, small."""
+
+    def make(folder: Path) -> Path:
+        sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "io"))
+        files, ground = import_module("product_files"), import_module("product_ground")
+        path: Path = getattr(files, writer)(folder, ground.make_ground(sensor, 24, 20), *more)
+        return path
+
+    return make
+
+
 FORMATS: tuple[Format, ...] = (
     Format("npz chip", _make_npz, read_scene),
     Format("npz chip, packed", _make_npz_packed, read_scene),
@@ -375,6 +389,14 @@ FORMATS: tuple[Format, ...] = (
     Format("STARCOP tile, simulated", _make_starcop, starcop.read_tile),
     Format("STARCOP tile", _make_starcop_plain, read_scene),
     Format("OxHyper event", _make_oxhyper, oxhyper.read_tile),
+    Format("EMIT", _product("emit", "write_emit"), read_scene),
+    Format("AVIRIS-NG with location", _product("aviris-ng", "write_aviris_ng"), read_scene),
+    Format("AVIRIS-3", _product("aviris-3", "write_aviris3"), read_scene),
+    Format("EnMAP L1B", _product("enmap", "write_enmap"), read_scene),
+    Format("EnMAP L1C", _product("enmap", "write_enmap", "L1C"), read_scene),
+    Format("PRISMA", _product("prisma", "write_prisma"), read_scene),
+    Format("Tanager", _product("tanager-1", "write_tanager"), read_scene),
+    Format("GeoTIFF cube", _product("generic-10nm", "write_geotiff"), read_scene),
     Format("CSV index", _make_index, _read_index),
     Format("simulation.json", _make_plan, _read_plan),
     Format("manifest", _make_package, _read_package, leave=("model.onnx", "model.safetensors")),
