@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from filters.simulated_tile import simulated_tile
 from flame.cli.app import app
 from flame.errors import FlameError
-from flame.filters import FILTERS, Mag1cSettings
+from flame.filters import FILTERS, Mag1cSettings, noise_aware_fields
 from flame.io import starcop
 from flame.scene import GeoGrid, Scene
 from flame.tile import LabelledTile
@@ -69,7 +69,20 @@ def test_starcop_tile_to_a_map_on_the_same_grid(tile_folder, tmp_path, name):
     if (threshold := FILTERS[name].threshold) is not None:
         assert f"threshold of {threshold:g}: {np.count_nonzero(score > threshold)} pixels" in output
     assert f"max {np.nanmax(score):.5g}" in output
-    assert list(tmp_path.iterdir()) == [out]
+    more = ["", "_posterior", "_posterior_sigma", "_sigma"] if name == "noise-aware-mf" else [""]
+    assert sorted(tmp_path.iterdir()) == sorted(tmp_path / f"score{suffix}.tif" for suffix in more)
+
+
+def test_noise_aware_filter_writes_what_the_library_says(envi_cube, tmp_path):
+    out = tmp_path / "found.tif"
+    invoke("noise-aware-mf", envi_cube, "--out", out)
+    found = noise_aware_fields(*TILE.inputs)
+    posterior = found.posterior()
+    expected = {"": found.enhancement_ppm_m, "_sigma": found.sigma_ppm_m, "_posterior": posterior.mean_ppm_m}
+    for suffix, layer in (expected | {"_posterior_sigma": posterior.sigma_ppm_m}).items():
+        with rasterio.open(tmp_path / f"found{suffix}.tif") as source:
+            np.testing.assert_allclose(source.read(1), layer, rtol=1e-2, atol=5.0)
+            assert "ppm m" in source.descriptions[0]
 
 
 def test_envi_cube_gives_the_library_s_numbers(envi_cube, tmp_path):

@@ -37,13 +37,16 @@ def assert_same_but_for_rounding(name: str, got: np.ndarray, expected: np.ndarra
         assert np.corrcoef(got.ravel(), expected.ravel())[0, 1] > 0.9999
         assert np.median(np.abs(got - expected)[expected > 100] / expected[expected > 100]) < 1e-2
     else:
-        np.testing.assert_allclose(got, expected, atol=5e-4 * np.abs(expected).max())
+        # Rounding moves pixels between the noise-aware filter's bins of brightness.
+        share = 3e-3 if name == "noise-aware-mf" else 5e-4
+        np.testing.assert_allclose(got, expected, atol=share * np.abs(expected).max())
 
 
 @few
 @given(seed=st.integers(0, 2**32 - 1))
-@pytest.mark.parametrize("name", [name for name in FILTERS if name != "mag1c-sas"])  # SAS samples by position
+@pytest.mark.parametrize("name", [name for name in FILTERS if name not in ("mag1c-sas", "noise-aware-mf")])
 def test_order_of_pixels_does_not_matter(name, seed):
+    """MAG1C-SAS samples by position, and the noise-aware filter looks at a pixel's neighbours."""
     order = np.random.default_rng(seed).permutation(TILE.valid.size)
     shuffled = TILE.radiance.reshape(72, -1)[:, order].reshape(TILE.radiance.shape)
     got = FILTERS[name].score(shuffled, TILE.bands, TILE.valid)

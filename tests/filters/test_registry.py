@@ -18,6 +18,7 @@ def test_canonical_thresholds_and_units():
         "mag1c": (300.0, "ppm m"),
         "mag1c-sas": (300.0, "ppm m"),
         "log-mf": (None, "ppm m"),
+        "noise-aware-mf": (None, "ppm m"),
     }
 
 

@@ -80,7 +80,7 @@ def test_one_pixel_is_refused(name):
         FILTERS[name].score(TILE.radiance[:, :1, :1], TILE.bands, np.ones((1, 1), dtype=bool))
 
 
-@pytest.mark.parametrize("name", [name for name in FILTERS if name != "log-mf"])  # logarithms bend the mixture
+@pytest.mark.parametrize("name", [name for name in FILTERS if not name.endswith("-mf")])  # logarithms bend the mixture
 def test_noiseless_mixture_of_few_materials_is_refused(name):
     rng = np.random.default_rng(0)
     image = np.tensordot(TILE.radiance[:, :2, 0], rng.uniform(0.2, 1.0, (2, 64, 64)), axes=(1, 0)).astype(np.float32)

@@ -24,7 +24,7 @@ from flame.cli.scene_options import (
 )
 from flame.errors import FlameError
 from flame.files import whole_file
-from flame.filters import FILTERS, LINEAR, Filter, Mag1cSettings, filter_named, filter_scene
+from flame.filters import FILTERS, LINEAR, Filter, Mag1cSettings, filter_layers, filter_named
 from flame.filters.target import TargetRule
 
 if TYPE_CHECKING:
@@ -80,7 +80,9 @@ def run(
         ),
     ],
     scene_path: Annotated[Path, typer.Argument(metavar="INPUT", help="A scene file or a tile folder.")],
-    out: Annotated[Path, output_file("GeoTIFF file for the score; invalid pixels become no-data.")],
+    out: Annotated[
+        Path, output_file("GeoTIFF file for the score; noise-aware-mf writes its other maps beside it, as *_sigma.tif.")
+    ],
     columns: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Only for mag1c: columns that share one background. By default all."),
@@ -121,9 +123,15 @@ def run(
         saturated=keep_saturated,
     )
     scene = open_scene(scene_path, options).methane()
-    score = filter_scene(chosen, scene, settings)
+    layers = filter_layers(chosen, scene, settings)
     valid = scene.valid
-    write_cog(out, score, valid, map_grid(scene.geo), f"{chosen.title} ({chosen.unit})", {"filter": chosen.name})
+    written: list[Path] = []
+    for name, layer in layers.items():
+        what = f"{chosen.title}, {name}" if len(layers) > 1 else chosen.title
+        written.append(out.with_stem(f"{out.stem}_{name}") if written else out)
+        shown = valid & np.isfinite(layer)
+        write_cog(written[-1], layer, shown, map_grid(scene.geo), f"{what} ({chosen.unit})", {"filter": chosen.name})
+    score = next(iter(layers.values()))
 
     console = Console(highlight=False, markup=False, soft_wrap=True)
     values = score[valid]
@@ -135,7 +143,7 @@ def run(
     if chosen.threshold is not None:
         above = int(np.count_nonzero(values > chosen.threshold))
         console.print(f"above the canonical threshold of {chosen.threshold:g}: {above} pixels")
-    console.print(f"wrote {out}")
+    console.print(f"wrote {', '.join(map(str, written))}")
     if plot is not None:
         _plot(plot, scene, score, chosen)
         console.print(f"wrote {plot}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,10 @@ from jaxtyping import Float32
 from flame.filters.background import PIXELS_PER_BAND
 from flame.filters.errors import FilterError
 from flame.filters.registry import Filter
-from flame.physics import SMILE_MATTERS_NM
+from flame.physics import SMILE_MATTERS_NM, BandSet
 from flame.scene import AnyScene
 
-__all__ = ["filter_scene"]
+__all__ = ["filter_layers", "filter_scene"]
 
 _LEAST_COLUMNS = 16
 _MAX_BYTES = 1_500_000_000
@@ -22,7 +23,15 @@ _MAX_BYTES = 1_500_000_000
 def filter_scene(
     method: Filter, scene: AnyScene, settings: Any = None, *, smile_nm: float | None = SMILE_MATTERS_NM
 ) -> Float32[np.ndarray, "row col"]:
-    """Scores of a scene in memory or in its file.
+    """Scores of a scene in memory or in its file; arguments as in `filter_layers`."""
+    alone = replace(method, layers=None)
+    return filter_layers(alone, scene, settings, smile_nm=smile_nm)["score"]
+
+
+def filter_layers(
+    method: Filter, scene: AnyScene, settings: Any = None, *, smile_nm: float | None = SMILE_MATTERS_NM
+) -> dict[str, Float32[np.ndarray, "row col"]]:
+    """All that a filter says of a scene in memory or in its file, by name, its score first.
 
     Where the scene tells of smile (bands that differ from column to column), neighbouring columns whose wavelengths
     agree are filtered together, with the absorption of their own bands and their own background: a filter itself needs
@@ -41,24 +50,28 @@ def filter_scene(
     rows, cols = scene.shape
     blocks = -(-4 * len(scene.bands) * rows * cols // _MAX_BYTES)
     lines = -(-rows // blocks)
-    out = np.zeros(scene.shape, dtype=np.float32)
+    out: dict[str, Float32[np.ndarray, "row col"]] = {}
+
+    def fill(where: tuple[slice, slice], radiance: np.ndarray, bands: BandSet, valid: np.ndarray) -> None:
+        image = np.ascontiguousarray(radiance), bands, np.ascontiguousarray(valid), settings
+        for name, layer in (method.layers(*image) if method.layers else {"score": method.score(*image)}).items():
+            out.setdefault(name, np.zeros(scene.shape, dtype=np.float32))[where] = layer
+
     seen = False
     for first in range(0, rows, lines):
         part = scene.rows(first, min(first + lines, rows))
         if not part.valid.any():
             continue
         seen = True
-        target = out[first : first + lines]
+        down = slice(first, first + lines)
         if scene.smile is None or smile_nm is None or scene.smile.spread_nm <= smile_nm:
-            target[:] = method.score(np.ascontiguousarray(part.radiance), scene.bands, part.valid, settings)
+            fill((down, slice(None)), part.radiance, scene.bands, part.valid)
             continue
         # Enough pixels for a covariance, even where a third of them are masked.
         least = max(_LEAST_COLUMNS, -(-3 * PIXELS_PER_BAND * len(scene.bands) // (2 * lines)))
         for across, bands in scene.smile.groups(smile_nm, least):
-            valid = np.ascontiguousarray(part.valid[:, across])
-            if valid.any():
-                radiance = np.ascontiguousarray(part.radiance[:, :, across])
-                target[:, across] = method.score(radiance, bands, valid, settings)
+            if part.valid[:, across].any():
+                fill((down, across), part.radiance[:, :, across], bands, part.valid[:, across])
     if not seen:
         raise FilterError(f"{scene.acquisition.source or 'the scene'}: no valid pixel; there is nothing to filter")
     return out

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Float32, Float64, Int
 from flame.filters.errors import FilterError
 from flame.physics import BandSet
 
-__all__ = ["BLOCK_PIXELS", "Block", "Pixels", "pixels_of"]
+__all__ = ["BLOCK_PIXELS", "Block", "Pixels", "pixels_of", "threads"]
 
 BLOCK_PIXELS = 3072
 """72 bands of these are 0.9 MB, inside a level-2 cache, and few enough for BLAS to stay on one thread: the threads here
@@ -35,13 +35,18 @@ def _pool(_process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(MAX_THREADS - 1, thread_name_prefix="flame-filters")
 
 
+def threads() -> int:
+    """How many threads a filter takes on this machine."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(MAX_THREADS, cores)
+
+
 def _shared_out(work: Callable[[range], list[Result]], items: range, least: int) -> list[Result]:
     """`work` on runs of the items, in order, each run on a thread of its own if it holds at least so many."""
     if len(items) < 2 * least:
         return work(items)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = min(MAX_THREADS, cores, len(items) // least)
-    runs = [items[first:last] for first, last in pairwise(len(items) * i // threads for i in range(threads + 1))]
+    count = min(threads(), len(items) // least)
+    runs = [items[first:last] for first, last in pairwise(len(items) * i // count for i in range(count + 1))]
     others = [_pool(os.getpid()).submit(work, run) for run in runs[1:]]
     return work(runs[0]) + [result for other in others for result in other.result()]
 

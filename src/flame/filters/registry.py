@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float32
 
-from flame.filters import ace, cem, log_mf, mag1c, mag1c_sas, mf
+from flame.filters import ace, cem, log_mf, mag1c, mag1c_sas, mf, noise_aware
 from flame.filters.errors import FilterError
 from flame.filters.target import LinearSettings
 from flame.physics import BandSet
@@ -27,6 +27,7 @@ class Filter:
         score: `score(radiance, bands, valid, settings=None)`, scores as float32 (row, col).
         unit: `ppm m` if the score is an enhancement, else `statistic`.
         threshold: Canonical threshold of Herec et al. (2025), which the paper takes over; None if there is none.
+        layers: Same arguments; the score and all else the filter says, by name, the score first. None: the score alone.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Filter:
     score: Callable[..., Float32[np.ndarray, "row col"]]
     unit: Literal["ppm m", "statistic"]
     threshold: float | None
+    layers: Callable[..., dict[str, Float32[np.ndarray, "row col"]]] | None = None
 
 
 def _additive(score: Callable[..., Float32[np.ndarray, "row col"]]) -> Callable[..., Float32[np.ndarray, "row col"]]:
@@ -65,6 +67,10 @@ FILTERS: dict[str, Filter] = {
         Filter("mag1c", "MAG1C", mag1c.score, "ppm m", 300.0),
         Filter("mag1c-sas", "MAG1C-SAS", mag1c_sas.score, "ppm m", 300.0),
         Filter("log-mf", "Log-domain matched filter", log_mf.score, "ppm m", None),
+        Filter(
+            *("noise-aware-mf", "Noise-aware matched filter", noise_aware.score, "ppm m", None),
+            layers=noise_aware.layers,
+        ),
     )
 }
 

@@ -10,5 +10,7 @@
 #define MOST_HIDDEN 64   /* channels inside the segmentation head */
 #define MOST_MODES 12    /* Fourier modes in each direction */
 #define MOST_REACH 16    /* pixels that a window of the pixel fields reaches to each side */
+#define MOST_COLUMNS 16384 /* columns of a scene that the noise-aware filter looks at */
+#define MOST_RESPONSES 64  /* its weights: levels, neighbours and directions of the ground */
 #define SIDE 32          /* floats of border left and right of an image */
 #endif
