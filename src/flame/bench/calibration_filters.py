@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int
@@ -105,15 +106,15 @@ class Probe:
 @lru_cache(maxsize=1)
 def probes() -> tuple[Probe, ...]:
     """The filters whose figures on STARCOP are published, packaged with their source."""
-    stored = json.loads((files("flame.bench") / "data" / "starcop.json").read_text(encoding="utf-8"))
-    names = stored["filter_figures"]
+    stored = json.loads((files("flame.bench") / "data" / "starcop_filters.json").read_text(encoding="utf-8"))
 
-    def figures(values: list[float]) -> FilterFigures:
-        return FilterFigures(**dict(zip(names, values, strict=True)))
+    def figures(row: dict[str, Any], part: str) -> FilterFigures:
+        opened = PixelCounts(**row["canonical_opened"][part])
+        return FilterFigures(opened.precision, opened.recall, opened.pixel_fpr, **row["plain"][part])
 
     return tuple(
-        Probe(row["filter"], row["threshold"], {part: figures(v) for part, v in row["tiles"].items()})
-        for row in stored["filters"]
+        Probe(name, row["threshold"], {part: figures(row, part) for part in PARTS})
+        for name, row in stored["filters"].items()
     )
 
 
