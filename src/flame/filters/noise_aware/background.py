@@ -8,8 +8,9 @@ import numpy as np
 from jaxtyping import Bool, Float32, Float64
 
 from flame.filters.background import PIXELS_PER_BAND
-from flame.filters.noise_aware.fit import LEAST_BINS, Fit, find_anomalies, fit_filter
-from flame.filters.noise_aware.levels import Anomaly, Levels
+from flame.filters.noise_aware.anomaly import Anomaly, find_anomalies
+from flame.filters.noise_aware.fit import LEAST_BINS, Fit, fit_filter
+from flame.filters.noise_aware.levels import Levels
 from flame.filters.noise_aware.moments import BinnedSample, bin_sample
 from flame.filters.noise_aware.noise_law import NoiseLaw, law_of_sensor
 from flame.filters.noise_aware.sample import RowSample, Scale, draw_sample

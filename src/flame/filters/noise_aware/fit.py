@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float32, Float64
-from scipy.linalg import eigh
-from scipy.optimize import nnls
 
 from flame.filters.background import PIXELS_PER_BAND
 from flame.filters.errors import FilterError
-from flame.filters.noise_aware.levels import Anomaly, Levels
+from flame.filters.noise_aware.levels import Levels
 from flame.filters.noise_aware.moments import BinnedSample, Moments
 from flame.filters.noise_aware.noise_law import NoiseLaw, fit_law, implied_noise, measure_noise, with_least_noise
 from flame.filters.noise_aware.settings import NoiseAwareSettings
 from flame.filters.whitening import leave_one_out_shrinkage
 
-__all__ = ["LEAST_BINS", "Fit", "find_anomalies", "fit_filter"]
+__all__ = ["LEAST_BINS", "Fit", "fit_filter"]
 
 LEAST_BINS = 4
 """A noise law has three terms; it takes a bin more to see whether they fit."""
 
-_DIRECTIONS = 8
 _ENDS = (0.002, 0.998)
-_LEAST_CLUTTER = 1e-3
+_MOST_TAKEN = 0.7
 _LEVEL_PIXELS = 400
 _LEAST_LEVEL_PIXELS = 30
 _LEAST_SPREAD = 0.3
 _RIDGE = 0.05
-_MOST_Z = 10.0
-_PARTS = 24
+_ROUNDS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +38,7 @@ class Fit:
         law: Noise law.
         levels: Weights at each brightness.
         neighbour, neighbour_mean: Weights of the neighbours' spectra and their mean response.
-        mean, clutter: Mean spectrum and covariance of the ground.
+        mean, covariance, mean_noise: Mean spectrum, its covariance, and the noise in that.
         estimate_ppm_m, sigma_ppm_m: Linear estimate of each pixel.
     """
 
@@ -50,25 +47,51 @@ class Fit:
     neighbour: Float64[np.ndarray, " band"]
     neighbour_mean: float
     mean: Float64[np.ndarray, " band"]
-    clutter: Float64[np.ndarray, "band band"]
+    covariance: Float64[np.ndarray, "band band"]
+    mean_noise: Float64[np.ndarray, " band"]
     estimate_ppm_m: Float32[np.ndarray, " pixel"]
     sigma_ppm_m: Float32[np.ndarray, " pixel"]
 
 
-def _clutter(
-    covariance: Float64[np.ndarray, "band band"], noise: Float64[np.ndarray, " band"]
-) -> Float64[np.ndarray, "band band"]:
-    """Covariance less noise, without the eigenvalues that are not larger than chance makes them.
+def _at_noise(
+    covariance: Float64[np.ndarray, "band band"],
+    mean_noise: Float64[np.ndarray, " noisy"],
+    noise: Float64[np.ndarray, "level noisy"],
+    law: NoiseLaw,
+) -> Float64[np.ndarray, "level band band"]:
+    """The covariance of a sample with its mean noise exchanged for the noise of each level.
 
-    In units of the noise, chance scatters eigenvalues about zero to both sides alike, so the most negative one tells
-    how far; those beyond are cleared of chance.
+    No more is taken away than leaves every direction a part of its variance: chance makes some directions of a sample
+    seem less noisy than they are. Bands of doubtful noise have none to take away and are given it first.
+
+    Args:
+        covariance: Covariance of the sample, in the bands and in what else was observed.
+        mean_noise: Mean variance by noise of each band.
+        noise: The same at each level.
+        law: The noise law.
     """
-    scale = np.sqrt(np.maximum(noise, 1e-6 * np.diagonal(covariance)))
-    values, vectors = eigh((covariance - np.diag(noise)) / np.outer(scale, scale), check_finite=False)
-    chance = max(-values[0], 0.0)
-    values = np.sqrt(np.maximum(np.square(values) - chance**2, 0.0)) * (values > chance)
-    vectors = vectors * scale[:, None]
-    return np.asarray((vectors * np.maximum(values, _LEAST_CLUTTER)) @ vectors.T)
+    each = np.repeat(covariance[None], len(noise), axis=0)
+    if not mean_noise.any():
+        return each
+    band = np.arange(len(mean_noise))
+    added = np.zeros_like(mean_noise) if law.doubtful is None else np.where(law.doubtful, mean_noise, 0.0)
+    rest = covariance[len(band) :, : len(band)]
+    seen = covariance[: len(band), : len(band)] + np.diag(added)
+    if len(rest):
+        seen = seen - rest.T @ np.linalg.solve(covariance[len(band) :, len(band) :], rest)
+    least = _least_eigenvalue(seen / np.sqrt(np.outer(mean_noise, mean_noise)))
+    change = np.maximum(noise - mean_noise, -_MOST_TAKEN * min(least, 1.0) * mean_noise)
+    each[:, band, band] += added + change
+    return each
+
+
+def _least_eigenvalue(matrix: Float64[np.ndarray, "n n"]) -> float:
+    """The least eigenvalue of a positive matrix, by inverse iteration; a little more than it at worst."""
+    inverse = np.linalg.inv(matrix)
+    vector = inverse[:, np.argmax(np.diagonal(inverse))]
+    for _ in range(_ROUNDS):
+        vector = inverse @ (vector / np.linalg.norm(vector))
+    return 1.0 / float(np.linalg.norm(vector))
 
 
 def _neighbour_direction(
@@ -87,26 +110,38 @@ def _neighbour_direction(
         ridge: Variance added, against directions without noise, where any target has boundless contrast.
     """
     bands = len(spectrum)
-    constraints = np.zeros((2 * bands, 2))
-    constraints[:bands, 0] = constraints[bands:, 1] = spectrum
-    solved = np.linalg.solve(covariance + np.diag(ridge), constraints)
-    direction = (solved @ np.linalg.inv(constraints.T @ solved)[:, 0])[bands:]
+    own, cross, around = covariance[:bands, :bands], covariance[:bands, bands:], covariance[bands:, bands:]
+    # By blocks: the whole is so large that BLAS would wake its threads, which costs more than it gains.
+    solved = np.linalg.solve(own + np.diag(ridge[:bands]), np.column_stack([cross, spectrum]))
+    regression, plain = solved[:, :-1], solved[:, -1]
+    left = around + np.diag(ridge[bands:]) - cross.T @ regression
+    told, blind = np.linalg.solve(left, np.column_stack([-regression.T @ spectrum, spectrum])).T
+    # Of C^-1 (s, 0) and C^-1 (0, s) the combination with responses 1 and 0.
+    response = np.array([[spectrum @ (plain - regression @ told), spectrum @ told], [0.0, spectrum @ blind]])
+    response[1, 0] = response[0, 1]
+    first, second = np.linalg.solve(response, [1.0, 0.0])
+    direction = first * told + second * blind
     return np.asarray(direction - spectrum * (spectrum @ direction) / (spectrum @ spectrum))
+
+
+def _middle(values: Float32[np.ndarray, " pixel"]) -> float:
+    """The median, or the upper of two: that of NumPy takes longer to call than to compute."""
+    return float(np.partition(values, values.size // 2)[values.size // 2])
 
 
 def _level_statistics(
     z: Float32[np.ndarray, " pixel"], place: Float32[np.ndarray, " pixel"], levels: int
 ) -> tuple[Float64[np.ndarray, " level"], Float64[np.ndarray, " level"]]:
-    """Median and robust spread at each level, each level lending to its neighbours."""
-    nearest = np.rint(place).astype(np.intp)
+    """Median and robust spread at each level, each level lending to its neighbours; places must not decrease."""
+    edges = np.searchsorted(place, np.arange(levels + 1) - 0.5)
     median, spread, count = np.zeros(levels), np.ones(levels), np.zeros(levels)
-    for level in range(levels):
-        here = z[nearest == level]
-        if here.size < _LEAST_LEVEL_PIXELS:
+    for level, (low, high) in enumerate(pairwise(edges)):
+        if high - low < _LEAST_LEVEL_PIXELS:
             continue
-        median[level] = np.median(here)
-        spread[level] = 1.4826 * np.median(np.abs(here - median[level]))
-        count[level] = min(here.size, _LEVEL_PIXELS)
+        here = z[low:high]
+        median[level] = _middle(here)
+        spread[level] = 1.4826 * _middle(np.abs(here - np.float32(median[level])))
+        count[level] = min(high - low, _LEVEL_PIXELS)
     apart = np.arange(levels)[:, None] - np.arange(levels)
     lent = np.exp(-np.square(apart)) * (count + 1e-9)
     lent /= lent.sum(axis=1, keepdims=True)
@@ -143,8 +178,9 @@ def _ground(
             shrinkage = leave_one_out_shrinkage(spectra)
         covariance = (1.0 - shrinkage) * covariance + shrinkage * np.diag(np.diagonal(covariance))
     if measured is not None and refine:
-        clutter = _clutter(covariance, law.mean(moments, weight))
-        law = with_least_noise(fit_law(implied_noise(measured, law, clutter)))
+        noise = law.variance(measured.brightness).T
+        each = _at_noise(covariance, law.mean(moments, weight), noise, law)
+        law = with_least_noise(fit_law(implied_noise(measured, noise, each)))
     return law, weight, covariance
 
 
@@ -173,27 +209,25 @@ def fit_filter(
     """
     bands = len(spectrum)
     moments = binned.without(plume_ppm_m, spectrum)
-    law, weight, extended = _ground(binned, moments, law, given, settings, bands=bands, refine=refine)
+    law, weight, covariance = _ground(binned, moments, law, given, settings, bands=bands, refine=refine)
     mean, joint = moments.covariance(weight)
     neighbour, neighbour_mean = np.zeros(bands), 0.0
-    noise = law.mean(moments, weight)
+    mean_noise = law.mean(moments, weight)
     if len(mean) > bands:
-        ridge = np.where(law.doubtful, noise, _RIDGE * noise) if law.doubtful is not None else _RIDGE * noise
+        ridge = _RIDGE * mean_noise if law.doubtful is None else np.where(law.doubtful, 1.0, _RIDGE) * mean_noise
         neighbour = _neighbour_direction(joint, spectrum, np.concatenate([ridge, ring_noise * ridge]))
         neighbour_mean = float(neighbour @ mean[bands:])
         cross = joint[:bands, bands:] @ neighbour
         power = neighbour @ joint[bands:, bands:] @ neighbour
-        extended = np.block([[extended, cross[:, None]], [cross[None], np.array([[power]])]])
-        noise = np.append(noise, 0.0)
-    mean, extended = mean[:bands], _clutter(extended, noise)
+        covariance = np.block([[covariance, cross[:, None]], [cross[None], np.array([[power]])]])
+    mean = mean[:bands]
 
     low, high = np.log(np.quantile(binned.brightness, _ENDS))
     logs = np.linspace(low, max(high, low + 0.01), settings.levels)
     noise = law.variance(np.exp(logs)).T
-    covariance = np.repeat(extended[None], settings.levels, axis=0)
-    covariance[:, np.arange(bands), np.arange(bands)] += noise
-    target = np.append(spectrum, np.zeros(len(extended) - bands))
-    solved = np.linalg.solve(covariance, np.repeat(target[None, :, None], settings.levels, axis=0))[..., 0]
+    each = _at_noise(covariance, mean_noise, noise, law)
+    target = np.append(spectrum, np.zeros(len(covariance) - bands))
+    solved = np.linalg.solve(each, np.repeat(target[None, :, None], settings.levels, axis=0))[..., 0]
     power = solved @ target
     if not (power > 0).all():
         raise FilterError("methane absorbs in none of the bands that vary; give bands between 2122 and 2488 nm")
@@ -203,7 +237,7 @@ def fit_filter(
         step_log=float(logs[1] - logs[0]),
         weight=solved[:, :bands],
         offset=solved[:, :bands] @ mean,
-        neighbour_gain=solved[:, bands] if len(extended) > bands else np.zeros(settings.levels),
+        neighbour_gain=solved[:, bands] if len(covariance) > bands else np.zeros(settings.levels),
         sigma_ppm_m=power**-0.5,
         log_noise=np.sqrt(np.median(noise, axis=1)),
     )
@@ -215,8 +249,8 @@ def fit_filter(
     levels = replace(
         levels, offset=levels.offset + median * levels.sigma_ppm_m, sigma_ppm_m=levels.sigma_ppm_m * spread
     )
-    clutter = extended[:bands, :bands]
-    return Fit(law, levels, neighbour, neighbour_mean, mean, clutter, *_evaluate(levels, responses, place, heard))
+    ground = covariance[:bands, :bands], mean_noise
+    return Fit(law, levels, neighbour, neighbour_mean, mean, *ground, *_evaluate(levels, responses, place, heard))
 
 
 def _evaluate(
@@ -238,41 +272,3 @@ def _evaluate(
         for table in (levels.offset, levels.neighbour_gain, levels.sigma_ppm_m)
     )
     return between(responses[below, pixel], responses[below + 1, pixel]) - offset + gain * heard, sigma
-
-
-def find_anomalies(
-    binned: BinnedSample,
-    fit: Fit,
-    spectrum: Float64[np.ndarray, " band"],
-    plume_ppm_m: Float32[np.ndarray, " pixel"],
-) -> Anomaly:
-    """Directions of most clutter over noise, and how the spread of the estimate grows with the distance along them."""
-    scale = np.sqrt(np.maximum(fit.law.read_out + fit.law.shot, 1e-6 * np.diagonal(fit.clutter)))
-    values, vectors = eigh(fit.clutter / np.outer(scale, scale), check_finite=False)
-    direction = (vectors[:, ::-1][:, :_DIRECTIONS] / scale[:, None]).T
-    anomaly = Anomaly(
-        direction=direction,
-        mean=direction @ fit.mean,
-        methane=direction @ spectrum,
-        clutter=values[::-1][:_DIRECTIONS],
-        read_out=np.square(direction) @ fit.law.read_out,
-        shot=np.square(direction) @ fit.law.shot,
-        typical=1.0,
-        widening=(1.0, 0.0),
-    )
-    if binned.order.size < _PARTS * 4:
-        return anomaly
-    inverse = 1.0 / binned.brightness.astype(np.float64)
-    along = binned.respond(direction) - anomaly.mean[:, None] - np.outer(anomaly.methane, fit.estimate_ppm_m)
-    expected = anomaly.clutter[:, None] + np.outer(anomaly.read_out, inverse**2) + np.outer(anomaly.shot, inverse)
-    distance = np.mean(np.square(along) / expected, axis=0)
-    typical = float(np.median(distance))
-    excess = np.maximum(distance / typical - 1.0, 0.0)
-    z = (fit.estimate_ppm_m - plume_ppm_m) / fit.sigma_ppm_m
-    squares = np.minimum(np.square(z), _MOST_Z**2)
-    parts = np.array_split(np.argsort(excess, kind="stable"), _PARTS)
-    x = np.array([excess[part].mean() for part in parts])
-    y = np.array([squares[part].mean() for part in parts])
-    # Relative errors alike, so that the few outlying pixels count as much as the many others.
-    found, _ = nnls(np.stack([np.ones_like(x), x], axis=1) / y[:, None], np.ones_like(y))
-    return replace(anomaly, typical=typical, widening=(float(max(found[0], 0.5)), float(found[1])))

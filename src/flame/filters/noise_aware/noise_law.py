@@ -112,14 +112,18 @@ def _non_negative(terms: Float64[np.ndarray, "band bin term"]) -> Float64[np.nda
     return best
 
 
-def implied_noise(seen: MeasuredNoise, law: NoiseLaw, clutter: Float64[np.ndarray, "band band"]) -> MeasuredNoise:
+def implied_noise(
+    seen: MeasuredNoise, noise: Float64[np.ndarray, "bin band"], covariance: Float64[np.ndarray, "bin band band"]
+) -> MeasuredNoise:
     """The noise behind conditional variances: what other bands cannot explain is not all a band's own noise.
 
-    Their own noise and the ground they cannot see add to it. How much follows from the clutter and a first law.
+    Their own noise and the ground they cannot see add to it. How much follows from a first law.
+
+    Args:
+        seen: The conditional variances.
+        noise: Noise in each bin by the first law.
+        covariance: Covariance in each bin by the first law.
     """
-    noise = law.variance(seen.brightness).T
-    covariance = np.repeat(clutter[None], len(noise), axis=0)
-    covariance[:, np.arange(len(clutter)), np.arange(len(clutter))] += noise
     expected = 1.0 / np.einsum("nbb->nb", np.linalg.inv(covariance))
     left = seen.variance - expected + noise
     return MeasuredNoise(np.maximum(left, 0.05 * seen.variance), seen.brightness)

@@ -1,0 +1,96 @@
+"""Pixels that the tile's covariance does not describe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float32, Float64
+from scipy.optimize import nnls
+
+from flame.filters.noise_aware.fit import Fit
+from flame.filters.noise_aware.moments import BinnedSample
+
+__all__ = ["Anomaly", "find_anomalies"]
+
+_DIRECTIONS = 8
+_MOST_Z = 10.0
+_PARTS = 24
+_ROUNDS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Anomaly:
+    """How unlike the tile's ground a pixel is, along the directions in which the ground varies most.
+
+    Where it is large the clutter is not what the covariance says, and the estimate's sigma grows, as it does under an
+    elliptically contoured distribution: Theiler and Foy, "EC-GLRT: detecting weak plumes in non-Gaussian hyperspectral
+    clutter using an elliptically-contoured generalized likelihood ratio test", IGARSS (2008).
+
+    Attributes:
+        direction: Weights of log-radiance.
+        mean: What the mean spectrum has along them.
+        methane: What 1 ppm m of methane changes along them.
+        clutter, read_out, shot: Variance along them by ground and, at brightness r, by noise: `/ r^2` and `/ r`.
+        typical: Median of the mean square over its expectation.
+        widening: (c0, c1): variance of the estimate is multiplied by `c0 + c1 max(anomaly - 1, 0)`.
+    """
+
+    direction: Float64[np.ndarray, "direction band"]
+    mean: Float64[np.ndarray, " direction"]
+    methane: Float64[np.ndarray, " direction"]
+    clutter: Float64[np.ndarray, " direction"]
+    read_out: Float64[np.ndarray, " direction"]
+    shot: Float64[np.ndarray, " direction"]
+    typical: float
+    widening: tuple[float, float]
+
+
+def _leading(
+    matrix: Float64[np.ndarray, "n n"], count: int
+) -> tuple[Float64[np.ndarray, " count"], Float64[np.ndarray, "n count"]]:
+    """The largest eigenvalues and their vectors, by subspace iteration: few are wanted, and they stand well apart."""
+    count = min(count, len(matrix))
+    vectors = np.linalg.qr(matrix[:, :: max(1, len(matrix) // (2 * count))])[0]
+    for _ in range(_ROUNDS):
+        vectors = np.linalg.qr(matrix @ vectors)[0]
+    values, turned = np.linalg.eigh(vectors.T @ matrix @ vectors)
+    return values[::-1][:count], (vectors @ turned[:, ::-1])[:, :count]
+
+
+def find_anomalies(
+    binned: BinnedSample,
+    fit: Fit,
+    spectrum: Float64[np.ndarray, " band"],
+    plume_ppm_m: Float32[np.ndarray, " pixel"],
+) -> Anomaly:
+    """Directions of most clutter over noise, and how the spread of the estimate grows with the distance along them."""
+    scale = np.sqrt(np.maximum(fit.mean_noise, 1e-6 * np.diagonal(fit.covariance)))
+    values, vectors = _leading(fit.covariance / np.outer(scale, scale), _DIRECTIONS)
+    direction = (vectors / scale[:, None]).T
+    anomaly = Anomaly(
+        direction=direction,
+        mean=direction @ fit.mean,
+        methane=direction @ spectrum,
+        clutter=np.maximum(values - 1.0, 1e-3 * values) if fit.mean_noise.any() else values,
+        read_out=np.square(direction) @ fit.law.read_out,
+        shot=np.square(direction) @ fit.law.shot,
+        typical=1.0,
+        widening=(1.0, 0.0),
+    )
+    if binned.order.size < _PARTS * 4:
+        return anomaly
+    inverse = 1.0 / binned.brightness.astype(np.float64)
+    along = binned.respond(direction) - anomaly.mean[:, None] - np.outer(anomaly.methane, fit.estimate_ppm_m)
+    expected = anomaly.clutter[:, None] + np.outer(anomaly.read_out, inverse**2) + np.outer(anomaly.shot, inverse)
+    distance = np.mean(np.square(along) / expected, axis=0)
+    typical = float(np.median(distance))
+    excess = np.maximum(distance / typical - 1.0, 0.0)
+    z = (fit.estimate_ppm_m - plume_ppm_m) / fit.sigma_ppm_m
+    squares = np.minimum(np.square(z), _MOST_Z**2)
+    parts = np.array_split(np.argsort(excess, kind="stable"), _PARTS)
+    x = np.array([excess[part].mean() for part in parts])
+    y = np.array([squares[part].mean() for part in parts])
+    # Relative errors alike, so that the few outlying pixels count as much as the many others.
+    found, _ = nnls(np.stack([np.ones_like(x), x], axis=1) / y[:, None], np.ones_like(y))
+    return replace(anomaly, typical=typical, widening=(float(max(found[0], 0.5)), float(found[1])))
