@@ -121,8 +121,8 @@ void EXPORT(project_spectra)(
 
 /* How much a pixel counts among its neighbours: by its light. */
 INLINE float influence(float brightness, const float *limits) {
-    if (!(brightness >= limits[0] && brightness <= limits[1])) return 0.0f;
-    return brightness < MOST_LIGHT ? brightness : MOST_LIGHT;
+    float held = brightness < MOST_LIGHT ? brightness : MOST_LIGHT;
+    return (brightness >= limits[0]) & (brightness <= limits[1]) ? held : 0.0f;
 }
 
 typedef struct {
@@ -138,43 +138,47 @@ static void finish_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
     const ptrdiff_t width = job.width, layer = job.rows * width;
     const int nodes = job.nodes;
     for (ptrdiff_t row = first; row < last; row++) {
-        float scratch[3 * (width + 2)], *light = scratch + 1, *told = light + width + 2, *own = told + width + 2;
+        float scratch[4 * (width + 2)], *light = scratch + 1, *told = light + width + 2, *own = told + width + 2;
+        float *estimate = own + width + 2, limits[2] = {job.limits[0], job.limits[1]};
         memset(scratch, 0, sizeof(scratch));
         for (int side = -1; side <= 1; side++) {
             if (row + side < 0 || row + side >= job.rows) continue;
             const float *bright = job.projected + (row + side) * width, *tells = bright + 2 * layer;
             float share = side ? 1.0f : 2.0f;
             for (ptrdiff_t at = 0; at < width; at++) {
-                float weight = influence(bright[at], job.limits);
+                float weight = influence(bright[at], limits);
                 light[at] += share * weight;
                 told[at] += share * weight * tells[at];
-                if (!side) own[at] = weight;
+                own[at] = side ? own[at] : weight;
             }
         }
         const float *here = job.projected + row * width;
-        float *to = job.out + row * width;
+        float *to = job.out + row * width, least = job.widening[0], rise = job.widening[1];
         for (ptrdiff_t at = 0; at < width; at++) {
             float around = light[at - 1] + 2.0f * light[at] + light[at + 1] - 4.0f * own[at];
             float heard = told[at - 1] + 2.0f * told[at] + told[at + 1] - 4.0f * own[at] * here[2 * layer + at];
             /* What is left by rounding of nothing around is nothing. */
             float said = around > 1e-5f * own[at] ? heard / around : 0.0f;
-            float estimate = here[layer + at] + here[3 * layer + at] * said;
-            float odd = here[5 * layer + at] + estimate * (here[6 * layer + at] + estimate * here[7 * layer + at]);
+            float linear = here[layer + at] + here[3 * layer + at] * said;
+            float odd = here[5 * layer + at] + linear * (here[6 * layer + at] + linear * here[7 * layer + at]);
             odd = odd > 0.0f ? odd : 0.0f;
-            float wide = job.widening[0] + job.widening[1] * (odd > 1.0f ? odd - 1.0f : 0.0f);
-            float place = estimate / job.step, end = (float)(nodes - 1);
+            estimate[at] = linear;
+            to[layer + at] = here[4 * layer + at] * __builtin_sqrtf(least + rise * (odd > 1.0f ? odd - 1.0f : 0.0f));
+            to[2 * layer + at] = own[at] > 0.0f ? here[at] : 0.0f;
+            to[3 * layer + at] = own[at] > 0.0f ? odd : 0.0f;
+        }
+        float each = 1.0f / job.step, end = (float)(nodes - 1);
+        for (ptrdiff_t at = 0; at < width; at++) {
+            float place = estimate[at] * each;
             float held = place > end - 1.0f ? end - 1.0f : place > 0.0f ? place : 0.0f;
             int below = (int)held;
-            float share = place - (float)below;
-            float inside = share > 1.0f ? 1.0f : share > 0.0f ? share : 0.0f;
-            float slope = job.curve[nodes + below] * (1.0f - inside) + job.curve[nodes + below + 1] * inside;
+            float share = place - (float)below, inside = share > 1.0f ? 1.0f : share > 0.0f ? share : 0.0f;
+            const float *curve = job.curve + below, *slopes = curve + nodes;
+            float slope = slopes[0] + (slopes[1] - slopes[0]) * inside;
             float beyond = place < 0.0f ? place : place > end ? place - end : 0.0f;
-            float enhancement = job.curve[below] + (job.curve[below + 1] - job.curve[below]) * inside + beyond * job.step * slope;
-            int usable = own[at] > 0.0f;
-            to[at] = usable ? enhancement : 0.0f;
-            to[layer + at] = usable ? here[4 * layer + at] * slope * __builtin_sqrtf(wide) : __builtin_inff();
-            to[2 * layer + at] = usable ? here[at] : 0.0f;
-            to[3 * layer + at] = usable ? odd : 0.0f;
+            float enhancement = curve[0] + (curve[1] - curve[0]) * inside + beyond * job.step * slope;
+            to[at] = own[at] > 0.0f ? enhancement : 0.0f;
+            to[layer + at] = own[at] > 0.0f ? to[layer + at] * slope : __builtin_inff();
         }
     }
 }
