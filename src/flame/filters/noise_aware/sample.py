@@ -126,9 +126,10 @@ def draw_sample(
     step = max(1, int(np.count_nonzero(valid)) // settings.sample_pixels)
     middle = held[(step - 1) // 2 :: step] if held.size > step else held
     seen = valid[middle].reshape(-1)
-    spectra = radiance[:, middle].reshape(len(radiance), -1)
+    spectra = np.ascontiguousarray(radiance[:, middle]).reshape(len(radiance), -1)
     reference = usable_pixels(Pixels(spectra, seen, (1, seen.size)), settings.background).mean
-    spread = (spectra if seen.all() else spectra[:, seen]).std(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = (spectra if seen.all() else spectra[:, seen]).std(axis=1)
     live = (spread > _DEAD_BAND * np.maximum(reference, _DEAD_BAND * reference.max())) & (reference > 0)
     count = np.count_nonzero(seen)
     if count < 2 or not live.any():
