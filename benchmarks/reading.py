@@ -117,7 +117,8 @@ def run_xarray_read(path: Path) -> dict[str, float]:
 def run_flame_detect(path: Path) -> dict[str, float]:
     """`flame detect`, timed by stage."""
     from flame.io import open_scene
-    from flame.pipeline.detect import Detectors, write_products
+    from flame.onboard import Detectors
+    from flame.pipeline.scene_products import write_products
 
     began = time.perf_counter()
     scene = open_scene(path)

@@ -67,7 +67,8 @@ def detect(
     Args:
         source: A scene, or the path of a file that `open_scene` reads.
         model: A packaged name ("flame-plus-emit"), a family of them ("flame-plus", of which the one made for the
-            scene's bands is taken), or the path of an ONNX file. By default the packaged family.
+            scene's bands is taken), the path of an ONNX file, or "noise-aware-mf", the filter that takes any bands. By
+            default the packaged family, and that filter where no packaged model fits.
         runtime: "native", "openvino", "onnxruntime", or "auto" for the fastest of these that is installed.
         threads: CPU threads; by default all that this process may use.
 
@@ -75,7 +76,7 @@ def detect(
         Probability, score in ppm m, mask and quality of each pixel, and the plumes as objects.
 
     Raises:
-        flame.BandMismatchError: If no model was made for the scene's bands; the message says what can be done.
+        flame.BandMismatchError: If the named model was not made for the scene's bands; the message says what to do.
         flame.FlameError: If the file, the model or the runtime cannot be used.
 
     Examples:
@@ -86,11 +87,11 @@ def detect(
         (128, 128)
         >>> largest = max(detection.plumes, key=lambda plume: plume.area_px)
     """
-    from flame.onboard import Detector, choose_model
+    from flame.onboard import Detectors
 
     scene = open_scene(source) if isinstance(source, str | Path) else source
-    package = choose_model(model, scene.bands, scene.acquisition.source or "the scene")
-    return Detector(package, runtime, threads).run(scene)
+    chosen = Detectors(None if model is None else str(model), runtime, threads)
+    return chosen.for_bands(scene.bands, scene.acquisition.source or "the scene").run(scene)
 
 
 def filter(

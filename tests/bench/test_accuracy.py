@@ -24,7 +24,7 @@ FAST = ("epochs=1", "batch.size=4", "batch.crop=32", "model.modes=4", "model.wid
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     root = tmp_path_factory.mktemp("data") / "sim"
-    simulate_dataset(SimulationPlan(tiles=40, seed=5, preset="cluttered", size=48, test_share=0.5), root, workers=1)
+    simulate_dataset(SimulationPlan(tiles=40, seed=7, preset="cluttered", size=48, test_share=0.5), root, workers=1)
     return {"simulated": root}
 
 

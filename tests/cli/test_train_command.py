@@ -65,7 +65,7 @@ def test_a_folder_of_tiles_becomes_a_judged_model(data, tmp_path):
 def test_two_folders_are_trained_on_together_and_a_third_validates(data, tmp_path):
     run = tmp_path / "run"
     other = tmp_path / "other"
-    simulate_dataset(SimulationPlan(tiles=6, size=32, seed=2, test_share=0.0), other, 1)
+    simulate_dataset(SimulationPlan(tiles=6, size=32, seed=2, preset="cluttered", test_share=0.0), other, 1)
     options = ["--data", data, "--data", data, "--validation", other, "--out", run, "--recipe", "tiny", *SMALL]
     done = flame("train", *options, "--set", "epochs=1")
     assert done.exit_code == 0, done.output
@@ -77,7 +77,7 @@ def test_two_folders_are_trained_on_together_and_a_third_validates(data, tmp_pat
 
 def test_few_tiles_whose_validation_has_no_plume_are_refused(tmp_path):
     few = tmp_path / "few"
-    simulate_dataset(SimulationPlan(tiles=4, size=32, seed=1, test_share=0.0), few, 1)
+    simulate_dataset(SimulationPlan(tiles=4, size=32, seed=1, preset="cluttered", test_share=0.0), few, 1)
     with (few / "train.csv").open() as listed:
         assert any(row["has_plume"] == "True" for row in csv.DictReader(listed)), "there are plumes to train on"
     refused = flame("train", "--data", few, "--out", tmp_path / "run", "--recipe", "tiny", *SMALL)

@@ -239,6 +239,7 @@ ENMAP_CHANGES: dict[str, tuple[str, str, str]] = {
     "no bands": ("bandCharacterisation", "somethingElse", "describes no bands"),
     "level 2": ("<level>L1B</level>", "<level>L2A</level>", "of level L2A"),
     "words": ("<GainOfBand>1", "<GainOfBand>much 1", "GainOfBand is 'much"),
+    "encoding": ("UTF-8", "UTF-7x", "not proper XML"),
     "entities": ("<level_X ", '<!DOCTYPE a [<!ENTITY b "c">]><level_X ', "entities"),
     "channels": ("<vnir><channels>", "<vnir><channels>9", "VNIR and"),
     "half an RPC": ("<ROW_NUM_7>", "<ROW_FOO_7>", "not proper XML|not complete"),

@@ -183,7 +183,7 @@ def test_networks_equal_the_exported_graph(variant, tile, exported, scene, kerne
     package = exported(variant, tile)
     assert package.weights is not None
     holes = np.random.default_rng(2).random((tile, tile)) < 0.1
-    cut = slice(0, tile)
+    cut = slice((160 - tile) // 2, (160 + tile) // 2)  # the middle: corners may lie beyond the swath
     part = type(scene)(scene.radiance[:, cut, cut], BANDS, scene.valid[cut, cut] & ~holes, scene.rgb[:, cut, cut])
     detector = Detector(package, "native", 2)
     assert detector.runtime == f"native ({kernels.instructions})"

@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 
 import flame.pipeline.detect as detect_module
 from flame.cli.app import app
-from flame.onboard import Detector, ModelError, write_package
+from flame.onboard import Detector, Detectors, ModelError, write_package
 from flame.onboard.downlink import decode_all
 from flame.pipeline.demo import demo_tile, run_demo
-from flame.pipeline.detect import Detectors, Outcome, detect_files
+from flame.pipeline.detect import Outcome, detect_files
 from tiny_models import CENTRES_NM, plume_scene, whitening_model
 
 

@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 from flame.cli.app import app
 from flame.detection import PixelCounts
 from flame.io import starcop
-from flame.onboard import Detector
+from flame.onboard import Detector, Detectors
 from flame.pipeline.datasets import SimulationPlan, simulate_dataset
-from flame.pipeline.detect import Detectors
 from flame.pipeline.evaluate import evaluate_package
 
 

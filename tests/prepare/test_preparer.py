@@ -175,7 +175,7 @@ def test_a_field_without_kernel_is_one_function_and_one_line(monkeypatch):
     """NumPy is enough, beside fields that have kernels, and the tile's radiance is at hand."""
 
     def redness(view):
-        return np.where(view.usable, view.radiance[-1] / view.radiance[0], 1).astype(np.float32)
+        return np.where(view.usable, view.radiance[-1] / np.maximum(view.radiance[0], 1e-6), 1).astype(np.float32)
 
     monkeypatch.setitem(FIELDS, "redness", Field("redness", redness))
     radiance, valid, _ = random_tile(9, 30, 33)

@@ -171,8 +171,19 @@ def test_noise_from_the_pool_is_white_and_of_unit_variance(noise):
     drawn = noise.draw(np.random.default_rng(0), (8, 64, 64))
     assert drawn.std() == pytest.approx(1.0, abs=0.02)
     assert abs(np.corrcoef(drawn[:, :, 1:].ravel(), drawn[:, :, :-1].ravel())[0, 1]) < 0.02
-    with pytest.raises(FlameError, match="half of its size"):
-        noise.draw(np.random.default_rng(0), (1 << 20,))
+    with pytest.raises(FlameError, match="needs a pool of"):
+        noise.draw(np.random.default_rng(0), (1 << 18,))
+
+
+def test_the_two_stretches_of_noise_never_overlap():
+    pool = NoisePool(np.random.default_rng(0), 800)
+    pool._values = np.arange(800, dtype=np.float32)
+    for seed in range(500):
+        # Values that are their own places: the sum less the first place is the second.
+        rng = np.random.default_rng(seed)
+        first = int(np.random.default_rng(seed).integers(0, 700))
+        second = int(pool.draw(rng, (100,))[0]) - first
+        assert abs(second - first) >= 100
 
 
 def test_backgrounds_come_back_from_disk_as_they_were(backgrounds, tmp_path):

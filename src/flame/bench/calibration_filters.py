@@ -19,7 +19,6 @@ from jaxtyping import Int
 
 from flame.detection import DecisionRule, PixelCounts, ScoreHistogram, plume_mask
 from flame.filters import filter_named
-from flame.filters.target import LinearSettings, TargetRule
 from flame.tile import LabelledTile
 
 __all__ = [
@@ -42,7 +41,6 @@ FilterTable = Mapping[str, "tuple[FilterFigures | None, ...]"]
 
 PARTS = ("all", "strong", "weak")
 _STRONG_PIXELS = 1000
-_NAMES = {"plain": "additive target", "scaled": "multiplicative target"}
 
 
 @dataclass(frozen=True)
@@ -91,35 +89,32 @@ class Probe:
 
     Attributes:
         filter: Name in `flame.filters`.
-        target: Target rule of the linear filters; None for the others.
         threshold: Canonical threshold.
         published: Figures on STARCOP's test tiles, by part.
     """
 
     filter: str
-    target: TargetRule | None
     threshold: float
     published: Mapping[str, FilterFigures]
 
     @property
     def title(self) -> str:
         """Name for a table."""
-        title = filter_named(self.filter).title
-        return title if self.target is None else f"{title}, {_NAMES[self.target]}"
+        return filter_named(self.filter).title
 
 
 @lru_cache(maxsize=1)
 def probes() -> tuple[Probe, ...]:
     """The filters whose figures on STARCOP are published, packaged with their source."""
-    stored = json.loads((files("flame.bench") / "data" / "starcop.json").read_text(encoding="utf-8"))
-    names = stored["filter_figures"]
+    stored = json.loads((files("flame.bench") / "data" / "starcop_filters.json").read_text(encoding="utf-8"))
 
-    def figures(values: list[float]) -> FilterFigures:
-        return FilterFigures(**dict(zip(names, values, strict=True)))
+    def figures(row: dict[str, Any], part: str) -> FilterFigures:
+        opened = PixelCounts(**row["canonical_opened"][part])
+        return FilterFigures(opened.precision, opened.recall, opened.pixel_fpr, **row["plain"][part])
 
     return tuple(
-        Probe(row["filter"], row["target"], row["threshold"], {part: figures(v) for part, v in row["tiles"].items()})
-        for row in stored["filters"]
+        Probe(name, row["threshold"], {part: figures(row, part) for part in PARTS})
+        for name, row in stored["filters"].items()
     )
 
 
@@ -157,8 +152,7 @@ def respond_to(tile: LabelledTile) -> TileResponse:
     radiance = scene.radiance * np.float32(np.pi / cosine)
     responses = []
     for probe in probes():
-        options: dict[str, Any] = {} if probe.target is None else {"settings": LinearSettings(target=probe.target)}
-        score = filter_named(probe.filter).score(radiance, scene.bands, scene.valid, **options)
+        score = filter_named(probe.filter).score(radiance, scene.bands, scene.valid)
         mask = plume_mask(score, scene.valid, DecisionRule(probe.threshold))
         histogram = ScoreHistogram.of(score, tile.label, scene.valid)
         occupied = np.flatnonzero(histogram.plume + histogram.background)

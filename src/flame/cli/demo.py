@@ -25,8 +25,8 @@ def run(
     from rich.console import Console
     from rich.table import Table
 
+    from flame.onboard import Detectors
     from flame.pipeline.demo import run_demo
-    from flame.pipeline.detect import Detectors
 
     console = Console()
     result = run_demo(out, Detectors(model, runtime), size, seed, sensor or DEFAULT_SENSOR, console.print)

@@ -49,7 +49,8 @@ def run(
 
     from flame.cli.app import EXIT_MISTAKE, EXIT_PARTLY_FAILED, EXIT_STOPPED, print_error
     from flame.cli.progress import counting
-    from flame.pipeline.detect import REPORT, Detectors, Outcome, detect_files
+    from flame.onboard import Detectors
+    from flame.pipeline.detect import REPORT, Outcome, detect_files
 
     console = Console(markup=False, highlight=False, soft_wrap=True)
     good = 0
@@ -73,7 +74,7 @@ def run(
             elif outcome.state == "kept":
                 console.print(f"{outcome.source}: {outcome.plumes} plumes, finished before (--force does it again)")
             else:
-                console.print(f"{outcome.source}: {outcome.plumes} plumes, {outcome.seconds:.2f} s")
+                console.print(f"{outcome.source}: {outcome.plumes} plumes, {outcome.seconds:.2f} s, {outcome.model}")
             if (saved := outcome.downlink) is not None and downlink:
                 console.print(
                     f"  downlink: {saved.packet_bytes} bytes of packets for {saved.scene_bytes / 1e6:.1f} MB of "

@@ -91,7 +91,7 @@ def _packaged(
 ) -> PackageEvaluation:
     from flame.cli.progress import counting
     from flame.io import starcop
-    from flame.pipeline.detect import Detectors
+    from flame.onboard import Detectors
     from flame.pipeline.evaluate import evaluate_package
 
     tiles = starcop.read_dataset(data, split)

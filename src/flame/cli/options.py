@@ -93,9 +93,9 @@ def completing(names: Callable[[], Sequence[str]]) -> Callable[[str], list[str]]
 
 def packaged_names() -> list[str]:
     """Every packaged model and family by name."""
-    from flame.onboard import DEFAULT_FAMILY, packaged_models
+    from flame.onboard import DEFAULT_FAMILY, FILTER_MODEL, packaged_models
 
-    return [DEFAULT_FAMILY, *packaged_models()]
+    return [DEFAULT_FAMILY, *packaged_models(), FILTER_MODEL]
 
 
 def _runtimes() -> Sequence[str]:
@@ -127,7 +127,8 @@ ModelName = Annotated[
     typer.Option(
         "--model",
         metavar="MODEL",
-        help="A packaged model such as flame-plus (the default), or an .onnx file.",
+        help="A packaged model such as flame-plus, an .onnx file, or noise-aware-mf, the filter for any bands. "
+        "By default flame-plus, and that filter where no packaged model fits.",
         autocompletion=completing(packaged_names),
     ),
 ]

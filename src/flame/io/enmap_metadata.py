@@ -129,7 +129,7 @@ def _parsed(path: Path) -> ElementTree.Element:
         raise ReaderError(path, "defines entities of its own, which no EnMAP product does", _FIX)
     try:
         root = ElementTree.fromstring(text.encode("utf-8", "replace") if "encoding=" in text[:200] else text)
-    except (ElementTree.ParseError, ValueError) as failure:
+    except (ElementTree.ParseError, ValueError, LookupError) as failure:  # LookupError: an encoding of no such name
         raise ReaderError(path, f"is not proper XML ({failure})", "copy or download it again") from failure
     for element in root.iter():
         element.tag = str(element.tag).rpartition("}")[2]

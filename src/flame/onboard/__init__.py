@@ -1,7 +1,9 @@
 """The torch-free flight runtime: model package, inference session, tile stream, profiling."""
 
 from flame.onboard.backends import RUNTIMES, Backend, check_runtime, open_backend, runs_natively
-from flame.onboard.detector import Detection, Detector
+from flame.onboard.detector import Detection, Detector, DetectorIdentity
+from flame.onboard.detectors import Detectors
+from flame.onboard.filter_detector import FILTER_MODEL, FilterDetector
 from flame.onboard.manifest import Manifest, ModelError, NetworkFacts
 from flame.onboard.package import (
     DEFAULT_FAMILY,
@@ -20,11 +22,15 @@ from flame.prepare import UNUSABLE, Quality
 __all__ = [
     "DEFAULT_FAMILY",
     "DEFAULT_MODEL",
+    "FILTER_MODEL",
     "RUNTIMES",
     "UNUSABLE",
     "Backend",
     "Detection",
     "Detector",
+    "DetectorIdentity",
+    "Detectors",
+    "FilterDetector",
     "LineStream",
     "Manifest",
     "ModelError",

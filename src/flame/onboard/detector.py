@@ -11,17 +11,34 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, Float32, UInt8
 
-from flame.detection import Plume, TileGrid, find_plumes, plume_mask
+from flame.detection import DecisionRule, Plume, TileGrid, find_plumes, plume_mask
 from flame.onboard.backends import chosen_threads, open_backend
 from flame.onboard.manifest import ModelError
-from flame.onboard.package import ModelPackage, band_mismatch, fitting_bands, load_model
+from flame.onboard.package import ModelPackage, band_mismatch, fitting_bands, load_model, sha256_of
 from flame.onboard.stream import LineStream
 from flame.onboard.strip import Rows, StripEngine, TileReport, Timings
 from flame.onboard.turns import Turn
 from flame.prepare import Quality, TilePreparer
 from flame.scene import AnyScene
 
-__all__ = ["Detection", "Detector"]
+__all__ = ["Detection", "Detector", "DetectorIdentity"]
+
+
+@dataclass(frozen=True)
+class DetectorIdentity:
+    """What products say of the detector that made them.
+
+    Attributes:
+        model: For people.
+        sha256: Checksum of the model's graph; None for a detector without a model.
+        threshold: Probability above which a pixel is plume.
+        key: Tells it from every other detector and version.
+    """
+
+    model: str
+    sha256: str | None
+    threshold: float
+    key: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +106,18 @@ class Detector:
             block_rows=self._backend.block_rows,
         )
         self._turn = Turn()
+
+    @property
+    def rule(self) -> DecisionRule:
+        """How its probabilities become a mask."""
+        return self.manifest.rule
+
+    @property
+    def identity(self) -> DetectorIdentity:
+        """What products say of it."""
+        facts = self.manifest
+        key = sha256_of(facts.to_json().encode())  # the manifest has the checksums of everything else
+        return DetectorIdentity(f"{facts.name} for {facts.sensor}", facts.sha256, facts.threshold, key)
 
     @property
     def runtime(self) -> str:

@@ -13,9 +13,9 @@ from scipy import ndimage
 
 from flame.detection import PixelCounts
 from flame.files import require_writable
-from flame.onboard import Detection
+from flame.onboard import Detection, Detectors
 from flame.physics import sensor
-from flame.pipeline.detect import REPORT, Detectors, Outcome, write_scene_report
+from flame.pipeline.detect import REPORT, Outcome, write_scene_report
 from flame.pipeline.scene_products import write_products
 from flame.scene import GeoGrid
 from flame.simulate import preset, simulate_tile, tile_generator
@@ -89,7 +89,7 @@ def run_demo(
     began = time.perf_counter()
     tile = demo_tile(size, seed, sensor_name)
     lap("simulate", began)
-    told(f"detecting with {detector.manifest.name} on {detector.runtime}")
+    told(f"detecting with {detector.identity.model} on {detector.runtime}")
     began = time.perf_counter()
     detection = detector.run(tile.scene)
     lap("detect", began)
@@ -101,7 +101,7 @@ def run_demo(
     detected, right = _touched(detection.mask, tile.label)
     counts = PixelCounts.of(detection.mask, tile.label, tile.scene.valid)
     report = out / REPORT
-    outcome = Outcome("demo scene", "done", out, len(detection.plumes), detection.timings.total_s)
+    outcome = Outcome("demo scene", "done", out, len(detection.plumes), detector.identity.model)
     write_scene_report(report, [outcome], "FLAME demonstration: a simulated scene")
     return DemoResult(counts, true_plumes, found, detected - right, detection, seconds, report)
 

@@ -13,14 +13,12 @@ from typing import Any, Literal
 from flame.errors import FlameError
 from flame.files import WriteError, printable, require_writable
 from flame.io import OpenOptions, open_scene
-from flame.onboard import Detector
-from flame.onboard.backends import check_runtime
+from flame.onboard import Detectors
 from flame.onboard.downlink import DataReduction
-from flame.onboard.package import candidate_manifests, choose_model, sha256_of
 from flame.pipeline.scene_folders import SceneFolder, SceneInput, claim_folder
 from flame.pipeline.scene_products import PRODUCTS, SOFTWARE, read_section, write_products
 from flame.products.report import ReportSection, write_report
-from flame.scene import BandSet, SceneFile
+from flame.scene import SceneFile
 
 __all__ = ["FAILURE_LOG", "REPORT", "Detectors", "Outcome", "detect_files", "write_scene_report"]
 
@@ -41,6 +39,7 @@ class Outcome:
             the batch was stopped before.
         folder: Where its products are; None if there are none.
         plumes: How many were found.
+        model: What found them, for people.
         seconds: Time of the detection.
         downlink: What its packets save, if they were asked for.
         failure: Why there is nothing.
@@ -50,6 +49,7 @@ class Outcome:
     state: Literal["done", "kept", "failed", "not tried"]
     folder: Path | None = None
     plumes: int = 0
+    model: str = ""
     seconds: float = 0.0
     downlink: DataReduction | None = None
     failure: str | None = None
@@ -58,38 +58,6 @@ class Outcome:
     def succeeded(self) -> bool:
         """Whether its products are there."""
         return self.failure is None
-
-
-class Detectors:
-    """Detectors by model, opened when a scene first needs one.
-
-    Args:
-        model: A packaged name or family, the path of an ONNX file, or None for the default family.
-        runtime: "auto", "native", "onnxruntime" or "openvino".
-        threads: CPU threads; all unless given.
-
-    Raises:
-        ModelError: If there is no such model or runtime.
-    """
-
-    def __init__(self, model: str | None = None, runtime: str = "auto", threads: int | None = None) -> None:
-        check_runtime(runtime)
-        self._model, self._runtime, self._threads = model, runtime, threads
-        self._open: dict[str, Detector] = {}
-        self.model_ids = frozenset(model_id(manifest.to_json()) for manifest in candidate_manifests(model))
-
-    def for_bands(self, bands: BandSet, where: str = "the scene") -> Detector:
-        """The detector whose model was made for these bands; `where` names the scene if there is none."""
-        package = choose_model(self._model, bands, where)
-        key = package.manifest.sha256
-        if key not in self._open:
-            self._open[key] = Detector(package, self._runtime, self._threads)
-        return self._open[key]
-
-
-def model_id(manifest_json: str) -> str:
-    """Tells one model from another: its manifest has the checksums of everything else."""
-    return sha256_of(manifest_json.encode())
 
 
 @dataclass(frozen=True)
@@ -175,7 +143,7 @@ def _detect(scene: SceneInput, out: Path, detectors: Detectors, job: _Job) -> Ou
         marks = {
             "place": scene.place,
             "input_sha256": scene.sha256,
-            "model_id": model_id(detector.manifest.to_json()),
+            "model_id": detector.identity.key,
             "options": repr(job.options),
         }
     except BaseException:
@@ -193,6 +161,7 @@ def _outcome(scene: SceneInput, folder: SceneFolder, record: Any, state: Literal
         state,
         folder.path,
         int(record["plumes"]),
+        str(record["model"]),
         float(record["seconds"]["total_s"]),
         None if saved is None else DataReduction(**saved),
     )
@@ -204,7 +173,7 @@ def _is_finished(folder: SceneFolder, scene: SceneInput, detectors: Detectors, j
     return (
         record.get("finished") is True
         and record.get("software") == SOFTWARE
-        and record.get("model_id") in detectors.model_ids
+        and record.get("model_id") in detectors.keys
         and record.get("options") == repr(job.options)
         and (not job.downlink or "downlink" in record)
         and all((folder.path / name).is_file() for name in PRODUCTS)

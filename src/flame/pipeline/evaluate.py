@@ -9,7 +9,7 @@ import numpy as np
 
 from flame.detection import Evaluation, JudgedRow, Metrics, ScoreJudge, plume_mask
 from flame.io import Dataset, TileFailure
-from flame.pipeline.detect import Detectors
+from flame.onboard import Detectors
 
 __all__ = ["PackageEvaluation", "evaluate_package"]
 
@@ -57,15 +57,15 @@ def evaluate_package(
     judge: ScoreJudge | None = None
     for tile in dataset.tiles(failures):
         detector = detectors.for_bands(tile.scene.bands, str(dataset.root / tile.name))
-        found, manifest = detector.run(tile.scene), detector.manifest
-        rule = manifest.rule if threshold is None else replace(manifest.rule, threshold=threshold)
+        found = detector.run(tile.scene)
+        rule = detector.rule if threshold is None else replace(detector.rule, threshold=threshold)
         mask = found.mask if threshold is None else plume_mask(found.probability, found.usable, rule)
         evaluation.add(found.probability, mask, tile.label, tile.scene.valid, tile.emission_kg_h)
         judge = judge or ScoreJudge(rule.threshold, probabilities=True)
         judge.add(np.where(found.usable, found.probability, np.float32(0)), tile.label, tile.scene.valid)
         facts = {
-            "model": f"{manifest.name} for {manifest.sensor}",
-            "sha256": manifest.sha256,
+            "model": detector.identity.model,
+            "sha256": detector.identity.sha256,
             "runtime": detector.runtime,
             "threshold": rule.threshold,
         }

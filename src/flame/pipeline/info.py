@@ -88,5 +88,5 @@ def _would_run(scene: AnyScene) -> dict[str, str]:
     try:
         model = choose_model(None, scene.bands)
     except BandMismatchError:
-        return answer | {"model": "none: no packaged model was made for these bands; use `flame filter mag1c`"}
+        return answer | {"model": "none was made for these bands: `flame detect` takes the noise-aware matched filter"}
     return {"model": f"{model.manifest.name} for {model.manifest.sensor}"} | answer

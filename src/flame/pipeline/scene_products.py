@@ -12,7 +12,7 @@ from jaxtyping import Bool
 
 from flame import __version__
 from flame.files import write_json, write_whole
-from flame.onboard import Detection, Detector, Quality
+from flame.onboard import Detection, Detector, FilterDetector, Quality
 from flame.onboard.downlink import data_reduction, encode_plume
 from flame.pipeline.scene_folders import RECORD
 from flame.products.geojson import LightPath, write_geojson
@@ -39,7 +39,7 @@ def write_products(
     source: str,
     scene: AnyScene,
     detection: Detection,
-    detector: Detector,
+    detector: Detector | FilterDetector,
     truth: Bool[np.ndarray, "row col"] | None = None,
     downlink: bool = False,
     marks: Mapping[str, Any] | None = None,
@@ -83,8 +83,8 @@ def write_products(
     return facts
 
 
-def _facts(source: str, scene: AnyScene, detection: Detection, detector: Detector) -> dict[str, Any]:
-    manifest, seen = detector.manifest, scene.acquisition
+def _facts(source: str, scene: AnyScene, detection: Detection, detector: Detector | FilterDetector) -> dict[str, Any]:
+    identity, seen = detector.identity, scene.acquisition
     return {
         "source": source,
         "sensor": seen.sensor,
@@ -97,9 +97,9 @@ def _facts(source: str, scene: AnyScene, detection: Detection, detector: Detecto
         "quality": _quality_names(detection.flags),
         "pixels_flagged": {} if scene.flags is None else flag_counts(scene.flags),
         "tiles": len(detection.tiles),
-        "model": f"{manifest.name} for {manifest.sensor}",
-        "model_sha256": manifest.sha256,
-        "threshold": manifest.threshold,
+        "model": identity.model,
+        "model_sha256": identity.sha256,
+        "threshold": identity.threshold,
         "runtime": detection.runtime,
         "seconds": {name: round(value, 4) for name, value in asdict(detection.timings).items()},
         "software": SOFTWARE,

@@ -67,13 +67,15 @@ class NoisePool:
         """Standard normal values of a shape.
 
         Raises:
-            FlameError: If more are asked for than half the pool.
+            FlameError: If more are asked for than an eighth of the pool: the two stretches could then overlap.
         """
         count = int(np.prod(shape))
-        if 2 * count > self._values.size:
-            raise FlameError(f"{count} values of noise asked for, a pool of {self._values.size} gives half of its size")
+        if 8 * count > self._values.size:
+            raise FlameError(
+                f"{count} values of noise asked for; that needs a pool of {8 * count}: NoisePool(rng, values)"
+            )
         first = int(rng.integers(0, self._values.size - count))
-        # The second stretch is at least a quarter of the pool away, so that no value meets itself.
+        # Round the end or not, the second stretch is at least an eighth of the pool away: nothing is used twice.
         far = self._values.size // 4
         second = (first + int(rng.integers(far, 3 * far))) % (self._values.size - count)
         out = self._values[first : first + count] + self._values[second : second + count]
@@ -178,7 +180,7 @@ def _real_shift(grid: BandSet) -> tuple[float, float]:
 
 
 def _visible_at(ground: Background, scale: float) -> Float32[np.ndarray, "row col"]:
-    """Visible noise at a noise scale, interpolated between those known, in both logarithms."""
+    """Visible noise at a noise scale, interpolated between those known in the logarithm of the scale."""
     place = float(np.interp(np.log(scale), np.log(NOISE_SCALES), np.arange(len(NOISE_SCALES))))
     below = min(int(place), len(NOISE_SCALES) - 2)
     low, high = ground.visible_ppm_m[below], ground.visible_ppm_m[below + 1]

@@ -1,0 +1,58 @@
+"""Which detector a scene gets: the model made for its bands, or the filter that takes any."""
+
+from __future__ import annotations
+
+from flame.onboard.backends import check_runtime
+from flame.onboard.detector import Detector
+from flame.onboard.filter_detector import FILTER_MODEL, FilterDetector
+from flame.onboard.package import candidate_manifests, choose_model, sha256_of
+from flame.physics import BandMismatchError, BandSet
+
+__all__ = ["Detectors"]
+
+
+class Detectors:
+    """Detectors by model, opened when a scene first needs one.
+
+    Args:
+        model: A packaged name or family, the path of an ONNX file, "noise-aware-mf" for the filter that takes any
+            bands, or None for the default family and, where that does not fit, the filter.
+        runtime: "auto", "native", "onnxruntime" or "openvino".
+        threads: CPU threads; all unless given.
+
+    Raises:
+        ModelError: If there is no such model or runtime.
+    """
+
+    def __init__(self, model: str | None = None, runtime: str = "auto", threads: int | None = None) -> None:
+        check_runtime(runtime)
+        self._model, self._runtime, self._threads = model, runtime, threads
+        self._open: dict[str, Detector] = {}
+        own = [] if model == FILTER_MODEL else candidate_manifests(model)
+        keys = [sha256_of(manifest.to_json().encode()) for manifest in own]
+        self.keys = frozenset([*keys, FilterDetector.identity.key] if model in (None, FILTER_MODEL) else keys)
+
+    def for_bands(self, bands: BandSet, where: str = "the scene") -> Detector | FilterDetector:
+        """The detector whose model was made for these bands.
+
+        Where no model is named and no packaged one fits, it is the noise-aware filter, which takes any bands.
+
+        Args:
+            bands: Bands of the scene.
+            where: Names the scene in messages.
+
+        Raises:
+            BandMismatchError: If a model is named and none of that name fits.
+        """
+        if self._model == FILTER_MODEL:
+            return FilterDetector()
+        try:
+            package = choose_model(self._model, bands, where)
+        except BandMismatchError:
+            if self._model is None:
+                return FilterDetector()
+            raise
+        key = package.manifest.sha256
+        if key not in self._open:
+            self._open[key] = Detector(package, self._runtime, self._threads)
+        return self._open[key]

@@ -1,0 +1,86 @@
+"""Plumes without a model: the noise-aware matched filter as a detector, for the bands of any spectrometer."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Bool, Float32
+
+from flame.detection import DecisionRule, find_plumes, plume_mask
+from flame.filters import FILTERS, filter_layers, noise_aware_fields
+from flame.onboard.detector import Detection, DetectorIdentity
+from flame.onboard.strip import TileReport, Timings
+from flame.physics import BandSet
+from flame.prepare import Quality
+from flame.scene import AnyScene
+
+__all__ = ["FILTER_MODEL", "FilterDetector"]
+
+FILTER_MODEL = "noise-aware-mf"
+"""The name by which it is asked for where a model is asked for."""
+
+_VERSION = 1
+_WIDTH_PX = 1.5
+_RULE = DecisionRule(threshold=0.5, opening=True)
+
+
+class FilterDetector:
+    """Finds plumes by the probability that the smoothed estimate of the noise-aware filter is methane at all.
+
+    It needs no training and takes any bands, with smile or without. A learned model finds fainter plumes and takes
+    fewer other things for methane: this is for spectrometers that have none.
+    """
+
+    rule = _RULE
+    runtime = "filter (NumPy and compiled kernels)"
+    identity = DetectorIdentity(
+        model="noise-aware matched filter (no model)",
+        sha256=None,
+        threshold=_RULE.threshold,
+        key=f"{FILTER_MODEL} {_VERSION}",
+    )
+
+    def run(self, scene: AnyScene) -> Detection:
+        """Finds plumes in a scene of any size and any bands in the methane window.
+
+        Raises:
+            flame.errors.FlameError: If the scene has too few bands or pixels to learn its background from.
+        """
+        began = time.perf_counter()
+        layers = filter_layers(replace(FILTERS[FILTER_MODEL], layers=_layers), scene)
+        found_s = time.perf_counter() - began
+        usable = scene.valid & (layers["usable"] > 0)
+        probability = np.where(usable, layers["probability"], np.float32(0))
+        enhancement_ppm_m = np.where(usable, layers["enhancement"], np.float32(0))
+        mask = plume_mask(probability, usable, self.rule)
+        plumes = find_plumes(mask, probability, enhancement_ppm_m)
+        quality = np.where(scene.valid, np.where(usable, Quality.GOOD, Quality.NO_SIGNAL), Quality.INVALID)
+        total_s = time.perf_counter() - began
+        flags = Quality(int(np.bitwise_or.reduce(quality, axis=None)))
+        return Detection(
+            probability=probability,
+            score_ppm_m=enhancement_ppm_m,
+            mask=mask,
+            usable=usable,
+            quality=quality.astype(np.uint8),
+            plumes=plumes,
+            tiles=(TileReport(0, 0, flags, found_s),),
+            timings=Timings(prepare_s=found_s, decide_s=total_s - found_s, total_s=total_s),
+            runtime=self.runtime,
+        )
+
+
+def _layers(
+    radiance: Float32[np.ndarray, "band row col"],
+    bands: BandSet,
+    valid: Bool[np.ndarray, "row col"],
+    _settings: None = None,
+) -> dict[str, Float32[np.ndarray, "row col"]]:
+    found = noise_aware_fields(radiance, bands, valid)
+    return {
+        "enhancement": found.enhancement_ppm_m,
+        "probability": found.posterior(_WIDTH_PX).probability,
+        "usable": found.usable.astype(np.float32),
+    }

@@ -1,0 +1,62 @@
+"""The noise-aware filter as a detector: for bands that no model was made for, and whenever it is asked for."""
+
+import numpy as np
+import pytest
+
+import flame
+from flame.onboard import FILTER_MODEL, Detector, Detectors, FilterDetector
+from flame.physics import BandMismatchError, sensor
+from flame.scene import Scene
+from flame.simulate.tiles import absorb
+
+
+def _with_plume(name, ppm_m, seed=2):
+    """A simulated scene of a sensor, and the same plume of known strength in each."""
+    ground = flame.simulate_tile(seed=seed, preset="narrow", sensor=name, size=96)
+    row, col = np.mgrid[0:96, 0:96]
+    column = ppm_m * np.exp(-0.5 * (((row - 50) / 5.0) ** 2 + ((col - 40) / 9.0) ** 2)).astype(np.float32)
+    scene, rng = ground.tile.scene, np.random.default_rng(0)
+    clean = absorb(ground.background_radiance, column, scene.bands, np.zeros(column.shape, np.float32))
+    noisy = clean + ground.noise_sigma * rng.standard_normal(clean.shape, dtype=np.float32)
+    return Scene(np.where(scene.valid, noisy, 0).astype(np.float32), scene.bands, scene.valid), column
+
+
+@pytest.mark.parametrize("name", ["prisma", "enmap", "tanager-1", "emit"])
+def test_a_plume_is_found_where_it_is_in_any_bands(name):
+    scene, column = _with_plume(name, 6000.0)
+    found = FilterDetector().run(scene)
+    assert found.plumes
+    largest = max(found.plumes, key=lambda plume: plume.area_px)
+    assert np.hypot(largest.centroid_row - 50.5, largest.centroid_col - 40.5) < 3.0
+    inside = found.mask & (column > 1000)
+    assert inside.sum() > 0.7 * (column > 1000).sum()
+    slope = float((found.score_ppm_m[inside] * column[inside]).sum() / np.square(column[inside]).sum())
+    assert 0.8 < slope < 1.2
+    assert not (found.mask & ~scene.valid).any()
+
+
+def test_ground_without_a_plume_has_hardly_any():
+    scene, _ = _with_plume("prisma", 0.0)
+    assert FilterDetector().run(scene).mask.mean() < 0.002
+
+
+def test_it_stands_in_only_where_no_model_was_named():
+    bands = sensor("prisma").bands.methane()
+    assert isinstance(Detectors().for_bands(bands), FilterDetector)
+    assert isinstance(Detectors().for_bands(sensor("aviris-ng").bands.methane()), Detector)
+    assert isinstance(Detectors(FILTER_MODEL).for_bands(sensor("aviris-ng").bands.methane()), FilterDetector)
+    with pytest.raises(BandMismatchError):
+        Detectors("flame-plus").for_bands(bands)
+
+
+def test_a_file_is_told_apart_by_what_found_its_plumes():
+    assert FilterDetector.identity.key in Detectors().keys
+    assert FilterDetector.identity.key not in Detectors("flame-plus").keys
+    assert FilterDetector.identity.sha256 is None
+
+
+def test_the_front_door_takes_it():
+    scene, _ = _with_plume("prisma", 6000.0)
+    by_default, by_name = flame.detect(scene), flame.detect(scene, "noise-aware-mf")
+    assert by_default.runtime == by_name.runtime
+    assert (by_default.mask == by_name.mask).all()
