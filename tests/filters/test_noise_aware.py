@@ -9,6 +9,7 @@ from filters.simulated_tile import simulated_tile
 from flame.filters import BackgroundSettings, FilterError, NoiseAwareSettings, noise_aware_fields
 from flame.filters.noise_aware import Prior, apply, estimate_background
 from flame.filters.noise_aware.fields import _finish_with_numpy
+from flame.filters.noise_aware.moments import bin_sample
 from flame.filters.noise_aware.noise_law import _non_negative, law_of_sensor
 from flame.filters.noise_aware.project import project, project_with_numpy
 from flame.filters.noise_aware.sample import _look, _look_with_numpy, draw_sample
@@ -64,6 +65,31 @@ def test_slope_is_one_where_lines_saturate(name, peak_ppm_m):
     assert 0.9 < slope < 1.1
     core = tile.enhancement_ppm_m > 0.8 * peak_ppm_m
     assert found.enhancement_ppm_m[core].mean() == pytest.approx(tile.enhancement_ppm_m[core].mean(), rel=0.1)
+
+
+def quiet_tile(noise_share):
+    """A tile with a share of the sensor's noise: its variance is a hundred-millionth of that of the brightness."""
+    loud = simulated_tile(seed=38, size=96, peak_ppm_m=0.0, contrast=0.8)
+    smooth_ground = np.exp(gaussian_filter1d(np.log(loud.radiance.astype(np.float64)), 6.0, axis=0))
+    sigma = noise_share * noise_model("aviris-ng").sigma(smooth_ground, loud.bands)
+    noise = np.random.default_rng(38).standard_normal(sigma.shape)
+    return (smooth_ground + sigma * noise).astype(np.float32), loud.bands, loud.valid
+
+
+def test_sums_keep_the_noise_of_a_quiet_sensor():
+    image, _, valid = quiet_tile(0.02)
+    _, sample = draw_sample(image, valid, NoiseAwareSettings())
+    moments = bin_sample(sample, 8, neighbours=True).moments
+    _, got = moments.covariance(np.ones(len(moments.count)))
+    both = np.concatenate([sample.log_spectra, sample.ring]).astype(np.float64)
+    expected = np.linalg.eigvalsh(np.cov(both, bias=True))
+    np.testing.assert_allclose(np.linalg.eigvalsh(got), expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("noise_share", [0.25, 0.05, 0.02])
+def test_quiet_sensors_are_served_and_their_sigma_is_true(noise_share):
+    image, bands, valid = quiet_tile(noise_share)
+    assert 0.9 < spread(noise_aware_fields(image, bands, valid), valid) < 1.1
 
 
 def test_dark_pixels_have_the_larger_sigma():

@@ -230,7 +230,9 @@ def fit_filter(
     solved = np.linalg.solve(each, np.repeat(target[None, :, None], settings.levels, axis=0))[..., 0]
     power = solved @ target
     if not (power > 0).all():
-        raise FilterError("methane absorbs in none of the bands that vary; give bands between 2122 and 2488 nm")
+        raise FilterError(
+            "the covariance of this image has no inverse; was noise removed from it, or bands made of others?"
+        )
     solved /= power[:, None]
     levels = Levels(
         first_log=float(low),

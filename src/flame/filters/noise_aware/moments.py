@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Bool, Float32, Float64, Int
+from jaxtyping import Bool, Float, Float32, Float64, Int
 
 from flame.filters.noise_aware.sample import RowSample
 
 __all__ = ["CHUNK", "BinnedSample", "Moments", "bin_sample"]
 
 CHUNK = 64
-"""Pixels of one product. So few that BLAS stays on one thread, and that float32 sums of them lose nothing: chunks are
-added up in float64."""
+"""Pixels of one product: so few that BLAS stays on one thread, whose waking would take longer than the sums."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,9 +80,9 @@ class BinnedSample:
         padded = np.zeros(len(self.chunks) * CHUNK, dtype=np.float32)
         padded[: plume_ppm_m.size] = plume_ppm_m
         plume = padded.reshape(-1, CHUNK)
-        cross = _by_bin(np.matmul(self.chunks, plume[..., None])[..., 0], self.edges)
-        total = _by_bin(plume.sum(axis=1), self.edges)
-        square = _by_bin(np.square(plume).sum(axis=1), self.edges)
+        cross = _by_bin(np.matmul(self.chunks, plume[..., None], dtype=np.float64)[..., 0], self.edges)
+        total = _by_bin(plume.sum(axis=1, dtype=np.float64), self.edges)
+        square = _by_bin(np.square(plume).sum(axis=1, dtype=np.float64), self.edges)
         both = np.tile(spectrum, self.chunks.shape[1] // len(spectrum))
         m = self.moments
         mixed = cross[:, :, None] * both
@@ -91,9 +90,7 @@ class BinnedSample:
         return Moments(m.count, m.first - np.outer(total, both), second, m.inverse, m.inverse_square)
 
 
-def _by_bin(
-    values: Float32[np.ndarray, "chunk ..."], edges: Int[np.ndarray, " edge"]
-) -> Float64[np.ndarray, "bin ..."]:
+def _by_bin(values: Float[np.ndarray, "chunk ..."], edges: Int[np.ndarray, " edge"]) -> Float64[np.ndarray, "bin ..."]:
     return np.stack([values[low:high].sum(axis=0, dtype=np.float64) for low, high in pairwise(edges)])
 
 
@@ -118,11 +115,13 @@ def bin_sample(sample: RowSample, bins: int, *, neighbours: bool) -> BinnedSampl
         flat[bands:, alone] = flat[:bands, alone]
     chunks = np.ascontiguousarray(flat.reshape(len(flat), count, CHUNK).transpose(1, 0, 2))
     edges = np.linspace(0, count, min(bins, count) + 1).round().astype(np.intp)
-    own = chunks[:, :bands]
+    # In float64: a quiet sensor's noise is a hundred-millionth of the variance of brightness, and float32 loses it.
+    exact = chunks.astype(np.float64)
+    own = exact[:, :bands]
     second = np.zeros((len(edges) - 1, len(flat), len(flat)))
     second[:, :bands, :bands] = _by_bin(np.matmul(own, own.transpose(0, 2, 1)), edges)
     if neighbours:
-        around = chunks[:, bands:]
+        around = exact[:, bands:]
         second[:, bands:, bands:] = _by_bin(np.matmul(around, around.transpose(0, 2, 1)), edges)
         second[:, :bands, bands:] = _by_bin(np.matmul(own, around.transpose(0, 2, 1)), edges)
         second[:, bands:, :bands] = second[:, :bands, bands:].transpose(0, 2, 1)
@@ -132,7 +131,7 @@ def bin_sample(sample: RowSample, bins: int, *, neighbours: bool) -> BinnedSampl
     inverse = 1.0 / brightness.astype(np.float64)
     moments = Moments(
         count=sizes.astype(np.float64),
-        first=_by_bin(chunks.sum(axis=2), edges),
+        first=_by_bin(exact.sum(axis=2), edges),
         second=second,
         inverse=np.add.reduceat(inverse, ends[:-1]) / sizes,
         inverse_square=np.add.reduceat(np.square(inverse), ends[:-1]) / sizes,
