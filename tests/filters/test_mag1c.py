@@ -34,7 +34,7 @@ def test_group_that_cannot_be_scored_is_named():
     valid = TILE.valid.copy()
     valid[1:, :16] = False
     valid[0, 1:16] = False
-    with pytest.raises(FilterError, match=r"columns 0 to 15: no band varies.*take more columns"):
+    with pytest.raises(FilterError, match=r"columns 0 to 15: no band varies.*use more columns"):
         score(TILE.radiance, TILE.bands, valid, Mag1cSettings(column_group=16))
 
 
