@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rasterio
+import rasterio.warp
 from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "io"))

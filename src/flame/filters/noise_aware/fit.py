@@ -23,6 +23,7 @@ LEAST_BINS = 4
 
 _ENDS = (0.002, 0.998)
 _MOST_TAKEN = 0.7
+_NEXT_TO_NOTHING = 1e-6
 _LEVEL_PIXELS = 400
 _LEAST_LEVEL_PIXELS = 30
 _LEAST_SPREAD = 0.3
@@ -79,7 +80,9 @@ def _at_noise(
     seen = covariance[: len(band), : len(band)] + np.diag(added)
     if len(rest):
         seen = seen - rest.T @ np.linalg.solve(covariance[len(band) :, len(band) :], rest)
-    least = _least_eigenvalue(seen / np.sqrt(np.outer(mean_noise, mean_noise)))
+    # A band in which the fit saw no noise has none to take away: next to nothing stands for it in the ratio.
+    unit = np.sqrt(np.maximum(mean_noise, _NEXT_TO_NOTHING * np.median(mean_noise[mean_noise > 0])))
+    least = _least_eigenvalue(seen / np.outer(unit, unit))
     change = np.maximum(noise - mean_noise, -_MOST_TAKEN * min(least, 1.0) * mean_noise)
     each[:, band, band] += added + change
     return each
