@@ -9,7 +9,6 @@ import numpy as np
 from jaxtyping import Bool, Float32
 
 from flame.detection import DecisionRule, find_plumes, plume_mask
-from flame.filters import FILTERS, filter_layers, noise_aware_fields
 from flame.onboard.detector import Detection, DetectorIdentity
 from flame.onboard.strip import TileReport, Timings
 from flame.physics import BandSet
@@ -48,6 +47,8 @@ class FilterDetector:
         Raises:
             flame.errors.FlameError: If the scene has too few bands or pixels to learn its background from.
         """
+        from flame.filters import FILTERS, filter_layers  # 28 MB that a runtime with a model never needs
+
         began = time.perf_counter()
         layers = filter_layers(replace(FILTERS[FILTER_MODEL], layers=_layers), scene)
         found_s = time.perf_counter() - began
@@ -78,6 +79,8 @@ def _layers(
     valid: Bool[np.ndarray, "row col"],
     _settings: None = None,
 ) -> dict[str, Float32[np.ndarray, "row col"]]:
+    from flame.filters import noise_aware_fields
+
     found = noise_aware_fields(radiance, bands, valid)
     return {
         "enhancement": found.enhancement_ppm_m,
