@@ -6,7 +6,7 @@ errors; then noise. Nothing here takes long: a tile of 128 x 128 x 72 is made in
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Bool, Float32
@@ -25,6 +25,7 @@ __all__ = ["FreshTile", "FreshTiles", "NoisePool"]
 
 _PLUME_FLOOR_PPM_M = 0.5
 _NOISE_VALUES = 1 << 24
+_STRONG = 0.995
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +132,10 @@ class FreshTiles:
         scale = settings.noise_scale.draw(rng)
         visible_ppm_m = _visible_at(ground, scale * seen.reference_noise)
         column, sources = self.plumes.draw(rng, valid.shape, scale if settings.plume_follows_noise else 1.0)
+        if settings.plume_snr is not None and sources:
+            factor = settings.plume_snr.draw(rng) * _strength(column, visible_ppm_m[valid]) / ground.path_factor
+            column *= np.float32(factor)
+            sources = tuple(replace(source, emission_kg_h=source.emission_kg_h * factor) for source in sources)
         slant_ppm_m = np.minimum(column * np.float32(ground.path_factor), np.float32(MAX_ENHANCEMENT_PPM_M))
         _absorb(radiance, slant_ppm_m, seen)
         sigma = noise_model(sensor_name or ground.sensor).sigma(radiance, nominal)
@@ -164,6 +169,14 @@ class FreshTiles:
         share = np.clip((field - np.float32(edge)) / np.float32(rng.uniform(0.02, 0.4)) + np.float32(0.5), 0, 1)
         radiance += share * (other.radiance(seen) - radiance)
         return radiance, ground.valid & (other.valid | (share == 0))
+
+
+def _strength(
+    column: Float32[np.ndarray, "row col"], visible_ppm_m: Float32[np.ndarray, " pixel"]
+) -> float:
+    """What a column is to be multiplied by for its strong pixels to equal the visible noise."""
+    strong = float(np.quantile(column, _STRONG))
+    return float(np.median(visible_ppm_m)) / strong if strong > 0 and visible_ppm_m.size else 1.0
 
 
 def _nominal(ground: Background, bands: BandSet | None) -> BandSet:

@@ -187,6 +187,8 @@ class FreshSettings:
         brightness: Factor on all radiance.
         noise_scale: Factor on the sensor's nominal noise.
         plume_follows_noise: Whether emission rates are scaled with the noise, so that quiet tiles hold faint plumes.
+        plume_snr: How strong a tile's plumes are: the enhancement that one pixel in 200 exceeds, over the tile's
+            visible noise. None for the emission rates as drawn.
         shift_nm: Shift of all band centres; a real scene's at most a quarter of its band spacing.
         fwhm_factor: Band width against nominal; simulated backgrounds only.
         band_gain: Calibration error that neighbouring bands share, standard deviation of the log gain.
@@ -198,6 +200,7 @@ class FreshSettings:
     brightness: Range = Range(0.6, 1.6, log=True)
     noise_scale: Range = Range(0.15, 2.5, log=True)
     plume_follows_noise: bool = True
+    plume_snr: Range | None = None
     shift_nm: Range = Range(-0.5, 0.5)
     fwhm_factor: Range = Range(0.95, 1.08)
     band_gain: Range = Range(0.0, 0.03)
