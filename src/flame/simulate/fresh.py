@@ -15,6 +15,7 @@ from flame.errors import FlameError
 from flame.physics import MAX_ENHANCEMENT_PPM_M, BandSet, noise_model, sensor
 from flame.simulate.backgrounds import NOISE_SCALES, Background, Optics, optics
 from flame.simulate.fields import fractal
+from flame.simulate.foreign import draw_foreign
 from flame.simulate.instrument import draw_band_gain
 from flame.simulate.labels import draw_label
 from flame.simulate.plume_pool import PlumePool
@@ -128,6 +129,10 @@ class FreshTiles:
         radiance, valid = ground.radiance(seen), ground.valid
         if rng.uniform() < settings.mix_chance:
             radiance, valid = self._mixed(rng, ground, seen, radiance)
+        if settings.foreign is not None:
+            strange = draw_foreign(rng, nominal, valid.shape, settings.foreign)
+            if strange is not None:
+                radiance *= np.exp(strange, out=strange)
         radiance *= gain[:, None, None]
         scale = settings.noise_scale.draw(rng)
         visible_ppm_m = _visible_at(ground, scale * seen.reference_noise)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from flame.errors import FlameError
+from flame.simulate.foreign import ForeignSettings
 from flame.simulate.labels import LabelSettings
 from flame.simulate.plumes import PlumeSettings
 
@@ -194,6 +195,7 @@ class FreshSettings:
         band_gain: Calibration error that neighbouring bands share, standard deviation of the log gain.
         band_mismatch: Each band's own calibration error, likewise.
         mix_chance: Chance that another background takes the place of part of the tile.
+        foreign: Materials that no library has; None for none.
         label: How labels are drawn; None for none: the enhancement is always there.
     """
 
@@ -206,6 +208,7 @@ class FreshSettings:
     band_gain: Range = Range(0.0, 0.03)
     band_mismatch: Range = Range(0.0, 0.008)
     mix_chance: float = 0.2
+    foreign: ForeignSettings | None = None
     label: LabelSettings | None = field(default_factory=LabelSettings)
 
 

@@ -17,6 +17,7 @@ from flame.physics import BandSet, sensor
 from flame.prepare.planes import PlaneSettings, band_weights, prepare_planes
 from flame.simulate import FreshTiles, NoisePool, PlumePool
 from flame.simulate.backgrounds import Background
+from flame.simulate.foreign import ForeignSettings
 from flame.simulate.settings import FreshSettings, Range
 
 __all__ = ["FreshBatch", "FreshSource", "SensorShare", "draw_batch"]
@@ -88,7 +89,9 @@ class FreshSource:
     noise: NoisePool
     real_share: float = 0.3
     settings: FreshSettings = field(
-        default_factory=lambda: FreshSettings(plume_snr=Range(0.5, 15.0, log=True), plume_follows_noise=False)
+        default_factory=lambda: FreshSettings(
+            plume_snr=Range(0.5, 15.0, log=True), plume_follows_noise=False, foreign=ForeignSettings()
+        )
     )
     planes: PlaneSettings = field(default_factory=PlaneSettings)
 

@@ -7,14 +7,18 @@ contributes to the estimate.
 
 from flame.prepare.planes.preparer import PlaneTile, SpectralView, prepare_planes, view_spectra
 from flame.prepare.planes.settings import FIELD_NAMES, PlaneSettings
+from flame.prepare.planes.tile_preparer import PLANE_INPUTS, PlanePreparer, apply_functions
 from flame.prepare.planes.wavelengths import GRID_NM, band_weights, window_shares
 
 __all__ = [
     "FIELD_NAMES",
     "GRID_NM",
+    "PLANE_INPUTS",
+    "PlanePreparer",
     "PlaneSettings",
     "PlaneTile",
     "SpectralView",
+    "apply_functions",
     "band_weights",
     "prepare_planes",
     "view_spectra",
