@@ -20,7 +20,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import safe_open
 from scipy.ndimage import gaussian_filter
 
 from flame import open_scene
@@ -28,9 +27,11 @@ from flame.detection import ScoreHistogram
 from flame.detection.judge import opened_score, smoothed_score
 from flame.filters import filter_named
 from flame.filters.noise_aware import noise_aware_fields
-from flame.models.plus import LEVELS_PPM_M, FlamePlus, PlaneBatch, PlusSettings, SpectralBatch
+from flame.models.plus import LEVELS_PPM_M, FlamePlus
+from flame.models.plus.weights import load_plus
 from flame.physics import ABSORPTION_UNIT_PPM_M, BandSet, noise_model, sensor, unit_absorption
-from flame.prepare.planes import band_weights, prepare_planes
+from flame.pipeline.export_plus import plane_batch
+from flame.prepare.planes import prepare_planes
 from flame.simulate import PlumeSettings, draw_background, make_plume_pool, preset
 from flame.simulate.backgrounds import Background, background_of, optics
 from flame.training.real_ground import seen_in
@@ -119,29 +120,11 @@ def noise_aware_maps(tile: Judged) -> dict[str, np.ndarray]:
     return maps
 
 
-def load_network(path: Path) -> FlamePlus:
-    """A trained network."""
-    with safe_open(path, "pt") as stored:
-        settings = PlusSettings.from_json(stored.metadata()["settings"])
-        model = FlamePlus(settings)
-        model.load_state_dict({name: stored.get_tensor(name) for name in stored.keys()})  # noqa: SIM118
-    return model.eval()
-
-
 @torch.no_grad()
 def network_logits(model: FlamePlus, tile: Judged) -> np.ndarray:
     """Logits of all levels."""
     planes, view = prepare_planes(tile.radiance, tile.bands, tile.valid, model.settings.planes)
-    whole = lambda array: torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))[None]  # noqa: E731
-    spectra = SpectralBatch(
-        whole(view.residual), whole(view.inverse_brightness), whole(view.read_out), whole(view.shot),
-        whole(band_weights(tile.bands))[0],
-    )  # fmt: skip
-    batch = PlaneBatch(
-        model.spectral(spectra), whole(planes.fields), whole(planes.windows), whole(planes.estimate_ppm_m),
-        whole(planes.sigma_ppm_m), torch.from_numpy(planes.usable)[None],
-    )  # fmt: skip
-    return model(batch).level_logits[0].numpy()
+    return model(plane_batch(model, planes, view, tile.bands)).level_logits[0].numpy()
 
 
 def logit_at(logits: np.ndarray, level_ppm_m: float) -> np.ndarray:
@@ -220,7 +203,7 @@ def main() -> None:
     given.sensor = given.sensor or ["aviris-ng", "emit", "prisma", "enmap"]
     given.preset = given.preset or ["wide", "permian"]
     torch.set_num_threads(1)
-    networks = {path.parent.name: load_network(path) for path in given.network}
+    networks = {path.parent.name: load_plus(path).model for path in given.network}
     rng = np.random.default_rng(given.seed)
     pools = {
         pixel_m: make_plume_pool(rng, 40, 128, pixel_m, PlumeSettings(source_shares=(0.0, 0.8, 0.16, 0.04)))

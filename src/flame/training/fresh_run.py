@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Iterator
@@ -14,18 +13,16 @@ import torch
 import torch.multiprocessing as processes
 import torch.nn.functional as F
 from jaxtyping import Float64
-from safetensors.torch import save
 from torch import Tensor
 
-from flame.files import write_whole
 from flame.models.plus import LEVELS_PPM_M, FlamePlus, PlaneBatch, PlusOutput, PlusSettings
+from flame.models.plus.weights import FILE, save_plus
 from flame.prepare.planes import GRID_NM
 from flame.training.fresh_tiles import FreshBatch, FreshSource, draw_batch
 
 __all__ = ["FreshRunSettings", "PlusLosses", "learn_conditioning", "plus_loss", "planes_of", "train_fresh"]
 
 CHECKPOINT = "checkpoint.pt"
-MODEL = "model.safetensors"
 _SQRT_PI = math.sqrt(math.pi)
 
 
@@ -150,12 +147,6 @@ def _batches(source: FreshSource, seed: int, first: int, run: FreshRunSettings, 
         yield queue.get(timeout=600)
 
 
-def _save(folder: Path, settings: PlusSettings, kept: dict[str, Tensor], facts: dict[str, object]) -> None:
-    tensors = {name: tensor.contiguous() for name, tensor in kept.items()}
-    text = {"settings": settings.to_json(), "facts": json.dumps(facts)}
-    write_whole(folder / MODEL, save(tensors, metadata=text))
-
-
 def train_fresh(
     folder: Path,
     source: FreshSource,
@@ -226,10 +217,10 @@ def train_fresh(
             print(line, flush=True)
         if time.monotonic() - saved > 60.0 * run.checkpoint_minutes:
             _checkpoint(checkpoint, model, optimizer, average, step, before_s + time.monotonic() - began, drawn)
-            _save(folder, settings, average, {"step": step, "run": asdict(run), **(facts or {})})
+            save_plus(folder / FILE, settings, average, {"step": step, "run": asdict(run), **(facts or {})})
             saved = time.monotonic()
     _checkpoint(checkpoint, model, optimizer, average, step, 60.0 * run.minutes, drawn)
-    _save(folder, settings, average, {"step": step, "run": asdict(run), **(facts or {})})
+    save_plus(folder / FILE, settings, average, {"step": step, "run": asdict(run), **(facts or {})})
     model.load_state_dict(average)
     return model.eval()
 
