@@ -40,6 +40,8 @@ LABELS_PPM_M = (250.0, 500.0, 1000.0)
 NOISES = (1.0, 0.5, 0.25)
 WIDTHS_PX = (0.7, 1.0, 1.5, 2.0, 3.0)
 PLUME_SHARE = 0.6
+SNR = {"aviris-ng": 154.0, "emit": 250.0, "enmap": 180.0, "prisma": 154.0, "tanager-1": 154.0, "aviris-3": 200.0}
+"""Signal to noise at the median radiance of real ground; of AVIRIS-NG and EMIT as measured in their scenes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +77,19 @@ def make_tile(rng: np.random.Generator, ground: Background, name: str, noise: fl
             truth = np.minimum(column * np.float32(noise * np.exp(rng.uniform(np.log(500), np.log(8000))) / strong), 6e4)
     through = clean * np.exp(seen.log_transmittance(truth.ravel())).reshape(clean.shape)
     sigma = noise_model(name).sigma(through, bands) * np.float32(noise)
+    if not ground.any_bands:
+        sigma *= np.float32(quietness(clean[:, ground.valid], bands, name))
     radiance = through + sigma * rng.standard_normal(through.shape, dtype=np.float32)
     valid = ground.valid & (radiance > 0).all(axis=0)
     radiance[:, ~valid] = 0.0
     return Judged(radiance, bands, valid, clean, sigma, truth.astype(np.float32))
+
+
+def quietness(spectra: np.ndarray, bands: BandSet, name: str) -> float:
+    """Factor on a sensor's noise for its usual signal to noise at the median radiance, however dark the ground is."""
+    middle = np.median(spectra, axis=1)
+    ratio = float(np.median(middle / noise_model(name).sigma(middle, bands)))
+    return ratio / SNR[name]
 
 
 def limit_maps(tile: Judged) -> dict[str, np.ndarray]:

@@ -51,7 +51,6 @@ def plane_batch(
     return PlaneBatch(
         model.spectral(spectral_batch(view, bands, kind)),
         *(torch.from_numpy(layer).to(kind)[None] for layer in layers),
-        torch.from_numpy(planes.usable)[None],
     )
 
 

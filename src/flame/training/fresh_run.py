@@ -70,7 +70,7 @@ def planes_of(model: FlamePlus, batch: FreshBatch) -> PlaneBatch:
     """A batch as the network takes it."""
     return PlaneBatch(
         model.spectral(batch.spectra),
-        *(batch.fields, batch.windows, batch.estimate_ppm_m, batch.sigma_ppm_m, batch.usable),
+        *(batch.fields, batch.windows, batch.estimate_ppm_m, batch.sigma_ppm_m),
     )
 
 
@@ -97,7 +97,7 @@ def plus_loss(out: PlusOutput, batch: FreshBatch) -> PlusLosses:
     miss = (torch.asinh(out.score_sigma) - truth).abs()
     plume = seen & (batch.enhancement_ppm_m > 0.5 * batch.sigma_ppm_m)
     score = 0.5 * (_mean(miss, plume) + _mean(miss, seen & ~plume))
-    parts = (_mean(by_level, seen), _mean(outline, seen), _mean(crps, seen), score)
+    parts = (_mean(by_level, batch.valid), _mean(outline, batch.valid), _mean(crps, seen), score)
     total = 4.0 * parts[0] + parts[1] + 0.2 * parts[2] + 0.05 * parts[3]
     return PlusLosses(total, *parts)
 

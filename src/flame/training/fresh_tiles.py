@@ -53,6 +53,7 @@ class FreshBatch:
     Attributes:
         spectra: Their spectra.
         fields, windows, estimate_ppm_m, sigma_ppm_m, usable: Their planes.
+        valid: Pixels that were seen; those that are too dark to tell are among them, and part of a plume too.
         enhancement_ppm_m: The truth.
         smooth_ppm_m: The truth as levels are drawn on it.
         outline: What an annotator would outline.
@@ -64,6 +65,7 @@ class FreshBatch:
     estimate_ppm_m: Float32[Tensor, "batch row col"]
     sigma_ppm_m: Float32[Tensor, "batch row col"]
     usable: Bool[Tensor, "batch row col"]
+    valid: Bool[Tensor, "batch row col"]
     enhancement_ppm_m: Float32[Tensor, "batch row col"]
     smooth_ppm_m: Float32[Tensor, "batch row col"]
     outline: Bool[Tensor, "batch row col"]
@@ -178,6 +180,7 @@ def draw_batch(
         estimate_ppm_m=stack([planes.estimate_ppm_m for _, planes, _ in tiles]),
         sigma_ppm_m=stack([planes.sigma_ppm_m for _, planes, _ in tiles]),
         usable=stack([planes.usable for _, planes, _ in tiles]),
+        valid=stack([tile.valid for tile, _, _ in tiles]),
         enhancement_ppm_m=stack(truth),
         smooth_ppm_m=stack([gaussian_filter(array, _LABEL_SMOOTHING_PX) for array in truth]),
         outline=stack([tile.label for tile, _, _ in tiles if tile.label is not None]),

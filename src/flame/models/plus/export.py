@@ -44,7 +44,7 @@ class DeployedPlus(nn.Module):
         first = self.plus.settings.functions
         fields = planes[:, first : first + len(FIELD_NAMES)]
         z = self.plus.features(planes)
-        score = self.plus.score(z, windows, significance, (sigma > 0).to(z.dtype))
+        score = self.plus.score(z, windows, significance)
         return self.plus.judge(z, fields, score, score * sigma), score
 
     def example(self) -> tuple[Tensor, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from flame.models.backbones import make_backbone
@@ -56,7 +56,7 @@ class PlaneBatch:
 
     Attributes:
         spectral: Learned functions of wavelength applied to the spectra, in standard deviations.
-        fields, windows, estimate_ppm_m, sigma_ppm_m, usable: As in `flame.prepare.planes.PlaneTile`.
+        fields, windows, estimate_ppm_m, sigma_ppm_m: As in `flame.prepare.planes.PlaneTile`.
     """
 
     spectral: Float[Tensor, "batch function row col"]
@@ -64,7 +64,6 @@ class PlaneBatch:
     windows: Float[Tensor, "batch window row col"]
     estimate_ppm_m: Float[Tensor, "batch row col"]
     sigma_ppm_m: Float[Tensor, "batch row col"]
-    usable: Bool[Tensor, "batch row col"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,10 +158,8 @@ class FlamePlus(nn.Module):
         if kind.fields:
             parts += [planes.fields, torch.asinh(planes.windows)]
         z = self.features(torch.cat(parts, 1))
-        usable = planes.usable.to(z.dtype)
-        score = self.score(z, planes.windows, planes.estimate_ppm_m / planes.sigma_ppm_m, usable)
-        unit = usable / kind.planes.reference_ppm_m
-        out = self.judge(z, planes.fields, score, score * planes.sigma_ppm_m * unit)
+        score = self.score(z, planes.windows, planes.estimate_ppm_m / planes.sigma_ppm_m)
+        out = self.judge(z, planes.fields, score, score * planes.sigma_ppm_m / kind.planes.reference_ppm_m)
         levels = len(LEVELS_PPM_M)
         return PlusOutput(
             level_logits=out[:, :levels],
@@ -198,7 +195,6 @@ class FlamePlus(nn.Module):
         z: Float[Tensor, "batch width row col"],
         windows: Float[Tensor, "batch window row col"],
         start: Float[Tensor, "batch row col"],
-        usable: Float[Tensor, "batch row col"],
     ) -> Float[Tensor, "batch row col"]:
         """The physics-guided score in standard deviations: the filter's estimate, its spectrum weighed anew.
 
@@ -206,10 +202,9 @@ class FlamePlus(nn.Module):
             z: Features.
             windows: What each window contributes to the estimate.
             start: The estimate.
-            usable: 1 where a pixel takes part, else 0.
         """
         if not self.settings.score:
             return start
         weight, background = F.softplus(self.weight_head(z)), self.background_head(z)
         change = ((weight - 1.0) * windows - weight * background).sum(1)
-        return start + change * usable
+        return start + change

@@ -86,7 +86,6 @@ class NativePlanes:
         )
         sigma = inputs["sigma"][0]
         self._score -= windows[0].sum(axis=0)
-        self._score *= sigma > 0
         self._score += inputs["significance"][0]
         self._scores.pixels[0] = np.arcsinh(self._score)
         self._scores.pixels[1] = np.arcsinh(self._score * sigma)

@@ -47,7 +47,8 @@ class PlaneTile:
         windows: Contribution of each part of the spectrum to the estimate, in standard deviations of it.
         estimate_ppm_m: The filter's estimate.
         sigma_ppm_m: Its standard deviation; a large number where not usable.
-        usable: Pixels that take part.
+        usable: Pixels whose own spectrum tells something. The others, too dark or not valid, have no estimate and a huge
+            sigma; what their neighbours say is in the averaged fields.
     """
 
     fields: Float32[np.ndarray, "field row col"]
@@ -143,7 +144,6 @@ def _fields(
     seen = gaussian_filter(found.usable.astype(np.float32), settings.clutter_px)
     around = gaussian_filter(power, settings.clutter_px) / np.maximum(seen, _TINY)
     planes[last + 2] = np.float32(0.5) * np.log(around + _TINY)
-    planes *= found.usable
     return planes
 
 

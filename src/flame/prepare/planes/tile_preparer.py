@@ -88,12 +88,12 @@ class PlanePreparer:
                 planes, view = prepare_planes(tile, self.bands, usable, self.settings)
         except FilterError:
             return PreparedTile(self.bands, None, quality, usable)
-        quality |= np.where(usable & ~planes.usable, np.uint8(Quality.NO_SIGNAL), np.uint8(0))
+        quality |= np.where(usable & ~planes.usable, np.uint8(Quality.DARK), np.uint8(0))
         inputs = self._inputs(planes, apply_functions(self._functions, view))
         if (rows, cols) != self.shape:
             grow = (*self.shape, rows, cols)
             inputs = {name: _padded(array, grow) for name, array in inputs.items()}
-        return PreparedTile(self.bands, inputs, quality, usable & planes.usable)
+        return PreparedTile(self.bands, inputs, quality, usable)
 
     def _inputs(
         self, planes: PlaneTile, spectral: Float32[np.ndarray, "function row col"]
@@ -104,7 +104,7 @@ class PlanePreparer:
             "planes": seen[None],
             "windows": planes.windows[None],
             "significance": (planes.estimate_ppm_m / planes.sigma_ppm_m)[None],
-            "sigma": np.where(planes.usable, planes.sigma_ppm_m / unit, np.float32(0))[None],
+            "sigma": (planes.sigma_ppm_m / unit)[None],
         }
 
 
