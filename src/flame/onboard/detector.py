@@ -212,6 +212,6 @@ class Detector:
         return chosen
 
 
-def _joined(parts: list[Float32[np.ndarray, "row col"] | None]) -> Float32[np.ndarray, "row col"] | None:
+def _joined(parts: list[Float32[np.ndarray, "_ col"] | None]) -> Float32[np.ndarray, "row col"] | None:
     known = [part for part in parts if part is not None]
     return np.concatenate(known) if known else None

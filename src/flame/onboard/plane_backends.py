@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import safetensors
@@ -83,6 +83,7 @@ class PlaneJudge:
         return probability, sigma * np.sinh(median), sigma * np.cosh(median) * spread
 
 
+@runtime_checkable
 class PlaneNetwork(Protocol):
     """A network that takes planes."""
 
@@ -114,6 +115,7 @@ class PlaneGraph:
         return out, score[0]
 
 
+@runtime_checkable
 class PlaneRun(Protocol):
     """Runs a graph of two outputs."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from queue import Empty
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Float64
 from torch import Tensor
 
+from flame.errors import FlameError
 from flame.models.plus import LEVELS_PPM_M, FlamePlus, PlaneBatch, PlusOutput, PlusSettings
 from flame.models.plus.weights import FILE, save_plus
 from flame.prepare.planes import GRID_NM
@@ -23,6 +25,7 @@ from flame.training.fresh_tiles import FreshBatch, FreshSource, draw_batch
 __all__ = ["FreshRunSettings", "PlusLosses", "learn_conditioning", "plus_loss", "planes_of", "train_fresh"]
 
 CHECKPOINT = "checkpoint.pt"
+_PATIENCE_S = 5.0
 _SQRT_PI = math.sqrt(math.pi)
 
 
@@ -129,12 +132,12 @@ def _draw_for_ever(
     while True:
         bigger = bool(large.value)  # type: ignore[attr-defined]
         rng = np.random.default_rng((seed, index))
-        size, tiles = (2 * run.size, max(1, run.tiles // 2)) if bigger else (run.size, run.tiles)
+        size, tiles = (min(2 * run.size, source.largest), max(1, run.tiles // 2)) if bigger else (run.size, run.tiles)
         out.put(draw_batch(rng, source, size, tiles))  # type: ignore[attr-defined]
         index += run.workers
 
 
-def _batches(source: FreshSource, seed: int, first: int, run: FreshRunSettings, large: object) -> Iterator[FreshBatch]:
+def _batches(source: FreshSource, seed: int, first: int, run: FreshRunSettings, large: object) -> Generator[FreshBatch, None, None]:
     context = processes.get_context("fork")
     queue = context.Queue(maxsize=2 * run.workers + 2)
     workers = [
@@ -143,8 +146,18 @@ def _batches(source: FreshSource, seed: int, first: int, run: FreshRunSettings, 
     ]
     for worker in workers:
         worker.start()
-    while True:
-        yield queue.get(timeout=600)
+    try:
+        while True:
+            try:
+                batch = queue.get(timeout=_PATIENCE_S)
+            except Empty:
+                if not all(worker.is_alive() for worker in workers):
+                    raise FlameError("a process that draws tiles died; its message stands above") from None
+                continue
+            yield batch
+    finally:
+        for worker in workers:
+            worker.terminate()
 
 
 def train_fresh(
@@ -210,7 +223,7 @@ def train_fresh(
             means = {name: value / 50 for name, value in sums.items()}
             sums = {}
             if not math.isfinite(means["total"]):
-                raise FloatingPointError(f"the loss became {means['total']} at step {step}")
+                raise FlameError(f"the loss became {means['total']} at step {step}; lower the learning rate")
             line = f"{step},{seconds:.0f},{rate:.2e}," + ",".join(f"{value:.5f}" for value in means.values())
             with (folder / "log.csv").open("a") as log:
                 log.write(line + "\n")
@@ -219,6 +232,7 @@ def train_fresh(
             _checkpoint(checkpoint, model, optimizer, average, step, before_s + time.monotonic() - began, drawn)
             save_plus(folder / FILE, settings, average, {"step": step, "run": asdict(run), **(facts or {})})
             saved = time.monotonic()
+    coming.close()
     _checkpoint(checkpoint, model, optimizer, average, step, 60.0 * run.minutes, drawn)
     save_plus(folder / FILE, settings, average, {"step": step, "run": asdict(run), **(facts or {})})
     model.load_state_dict(average)

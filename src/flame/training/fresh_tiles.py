@@ -97,6 +97,12 @@ class FreshSource:
     )
     planes: PlaneSettings = field(default_factory=PlaneSettings)
 
+    @property
+    def largest(self) -> int:
+        """Side of the largest tile that all ground has room for."""
+        grounds = [*self.simulated, *(ground for each in self.real.values() for ground in each)]
+        return min(min(ground.valid.shape) for ground in grounds)
+
     def ground(self, rng: np.random.Generator, name: str | None, size: int) -> tuple[Background, FreshSettings]:
         """A part of some ground, and how it is to be changed."""
         real = self.real.get(name or "", ())
@@ -140,6 +146,8 @@ def draw_batch(
     Raises:
         FlameError: If no tile could be prepared.
     """
+    if size > source.largest:
+        raise FlameError(f"tiles of {size} pixels cannot be cut from ground of {source.largest}; make larger ground")
     if name == "":
         weights = np.array([share.share for share in shares])
         name = shares[int(rng.choice(len(shares), p=weights / weights.sum()))].name
