@@ -82,18 +82,24 @@ class PlanePreparer:
             low, high = tile.min(axis=0), tile.max(axis=0)
         quality = pixel_quality(low, high, valid, self._pixels.saturation_radiance, floor)
         usable = (quality & UNUSABLE) == 0
+        whole, seen = (tile, usable) if (rows, cols) == self.shape else self._grown(tile, usable)
         try:
             # Threads of BLAS gain nothing on matrices this small, and on a busy computer they wait for each other.
             with self._blas.limit(limits=1, user_api="blas"):
-                planes, view = prepare_planes(tile, self.bands, usable, self.settings)
+                planes, view = prepare_planes(whole, self.bands, seen, self.settings)
         except FilterError:
             return PreparedTile(self.bands, None, quality, usable)
-        quality |= np.where(usable & ~planes.usable, np.uint8(Quality.DARK), np.uint8(0))
-        inputs = self._inputs(planes, apply_functions(self._functions, view))
-        if (rows, cols) != self.shape:
-            grow = (*self.shape, rows, cols)
-            inputs = {name: _padded(array, grow) for name, array in inputs.items()}
-        return PreparedTile(self.bands, inputs, quality, usable)
+        quality |= np.where(usable & ~planes.usable[:rows, :cols], np.uint8(Quality.DARK), np.uint8(0))
+        return PreparedTile(self.bands, self._inputs(planes, apply_functions(self._functions, view)), quality, usable)
+
+    def _grown(
+        self, tile: Float32[np.ndarray, "band rows cols"], usable: Bool[np.ndarray, "rows cols"]
+    ) -> tuple[Float32[np.ndarray, "band row col"], Bool[np.ndarray, "row col"]]:
+        """The tile with unusable pixels below and right, as large as all others."""
+        rows, cols = usable.shape
+        whole, seen = np.zeros((len(tile), *self.shape), dtype=np.float32), np.zeros(self.shape, dtype=np.bool_)
+        whole[:, :rows, :cols], seen[:rows, :cols] = tile, usable
+        return whole, seen
 
     def _inputs(
         self, planes: PlaneTile, spectral: Float32[np.ndarray, "function row col"]
@@ -106,9 +112,3 @@ class PlanePreparer:
             "significance": (planes.estimate_ppm_m / planes.sigma_ppm_m)[None],
             "sigma": (planes.sigma_ppm_m / unit)[None],
         }
-
-
-def _padded(array: Float32[np.ndarray, ...], grow: tuple[int, int, int, int]) -> Float32[np.ndarray, ...]:
-    """An array with zeros below and right: what is not usable is 0 everywhere."""
-    rows, cols, have_rows, have_cols = grow
-    return np.pad(array, [(0, 0)] * (array.ndim - 2) + [(0, rows - have_rows), (0, cols - have_cols)])
