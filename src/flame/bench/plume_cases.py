@@ -105,11 +105,13 @@ class FalsePlume:
 
     Attributes:
         ime_kg: Its seeming mass.
+        sigma_kg: The standard deviation of that.
         pixels: Its size.
         p_value: Of its spectral check.
     """
 
     ime_kg: float
+    sigma_kg: float
     pixels: int
     p_value: float | None
 
@@ -153,8 +155,9 @@ def _plain(settings: TileSettings) -> TileSettings:
 
 def _draw(plan: CasePlan, index: int) -> _Case:
     rng = tile_generator(plan.seed, index)
-    rate = float(np.exp(rng.uniform(*np.log(plan.rate_kg_h))))
-    wind_m_s, to_deg = float(rng.uniform(*plan.wind_m_s)), float(rng.uniform(0.0, 360.0))
+    least, most = np.log(plan.rate_kg_h)
+    rate = float(np.exp(rng.uniform(least, most)))
+    wind_m_s, to_deg = float(rng.uniform(plan.wind_m_s[0], plan.wind_m_s[1])), float(rng.uniform(0.0, 360.0))
     made = simulate_tile(rng, preset(plan.preset, size=plan.size, sensor_name=plan.sensor).each(_plain), "case")
     scene, pixel_m = made.tile.scene, sensor(plan.sensor).pixel_m
     # Upwind of the middle by up to 0.35 of the size: most of the tile is room for the plume.
@@ -162,7 +165,7 @@ def _draw(plan: CasePlan, index: int) -> _Case:
     upwind = np.array([np.cos(angle), -np.sin(angle)]) * rng.uniform(0.15, 0.35) + rng.uniform(-0.1, 0.1, 2)
     row, col = (plan.size * (0.5 + upwind)).tolist()
     source = PlumeSource(row, col, rate, wind_m_s, to_deg)
-    shapes = preset(plan.preset).each(lambda each: each).regime(rng).plume
+    shapes = preset(plan.preset).regime(rng).plume
     column = plume_column(rng, scene.shape, pixel_m, source, replace(shapes, burst_share=0.0))
     acquisition = scene.acquisition
     factor = path_factor(airmass_of(acquisition.solar_zenith_deg or 0.0, acquisition.view_zenith_deg or 0.0))
@@ -220,6 +223,7 @@ def _false(plume: PlumeRecord) -> FalsePlume:
     mass = plume.mass
     return FalsePlume(
         0.0 if mass is None else mass.ime_kg,
+        1.0 if mass is None else mass.sigma_kg,
         plume.plume.area_px,
         None if plume.check is None else plume.check.p_value,
     )

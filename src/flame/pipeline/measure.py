@@ -94,6 +94,10 @@ class MeasureSettings:
             if not path.is_file():
                 raise WindError(f"{path}: no such file; give CSV, GeoJSON, netCDF or GRIB, or --wind SPEED,DIRECTION")
 
+    def absolute(self) -> MeasureSettings:
+        """The same, with wind files that another process finds too."""
+        return replace(self, wind_files=tuple(path.absolute() for path in self.wind_files))
+
     def key(self) -> str:
         """Tells these settings, with what stands in the wind files, from all others."""
         digests = []
