@@ -25,7 +25,7 @@ from flame.pipeline.retrieval import (
     retrieve,
     retrieve_again,
 )
-from flame.plumes import LightPath, PlumePoint, PlumeRecord, SceneRecord, UnitRate, plume_letters
+from flame.plumes import DetectionLimit, LightPath, PlumePoint, PlumeRecord, SceneRecord, UnitRate, plume_letters
 from flame.products.geolocate import longitude_latitude, pixel_area_m2
 from flame.rates import (
     OWN,
@@ -38,6 +38,7 @@ from flame.rates import (
     RateError,
     coefficient_sets,
     coefficients_by_method,
+    detection_curve,
     find_shape,
     line_density,
     plume_mass,
@@ -58,6 +59,7 @@ _MARGIN_PX = 128
 _EIGHT_NEIGHBOURS = np.ones((3, 3), np.bool_)
 _EDGE_SHARE = 0.1
 _EARTH_M = 6_371_008.8
+_LIGHT_WIND_M_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,20 @@ def measure_scene(
         site.maps.source,
         settings.winds,
         settings.coefficients,
-        notes=tuple(notes),
+        _limits(scene.acquisition.sensor, settings.winds),
+        tuple(notes),
+    )
+
+
+def _limits(sensor: str | None, winds: Sequence[Wind]) -> tuple[DetectionLimit, ...]:
+    """What the scene could have shown in the winds that were given, or in a light one."""
+    curve = detection_curve(sensor)
+    if curve is None:
+        return ()
+    basis = f"{curve.cases} simulated plumes as {sensor} sees them ({curve.scenes}), found by {curve.model}"
+    return tuple(
+        DetectionLimit(speed, curve.rate_kg_h(0.5, speed), curve.rate_kg_h(0.9, speed), basis)
+        for speed in ([wind.speed_m_s for wind in winds] or [_LIGHT_WIND_M_S])
     )
 
 

@@ -1,6 +1,7 @@
 """From a plume's pixels to kilograms and kilograms per hour, each with its standard deviation. NumPy and SciPy only."""
 
 from flame.rates.coefficients import OWN, EffectiveWind, coefficient_sets, effective_wind
+from flame.rates.detection_limit import DetectionCurve, detection_curve
 from flame.rates.mass import Air, MassSettings, PlumeMass, RateError, local_background, plume_mass
 from flame.rates.pixels import PlumePixels
 from flame.rates.plume_rates import METHODS, PlumeFigures, coefficients_by_method, plume_rates
@@ -20,6 +21,7 @@ __all__ = [
     "OWN",
     "SECONDS_PER_HOUR",
     "Air",
+    "DetectionCurve",
     "EffectiveWind",
     "LineDensity",
     "MassSettings",
@@ -32,6 +34,7 @@ __all__ = [
     "coefficient_sets",
     "coefficients_by_method",
     "cross_section_rate",
+    "detection_curve",
     "effective_wind",
     "fetch_m",
     "fetch_rate",
