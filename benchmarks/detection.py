@@ -1,6 +1,6 @@
-"""The fair table: filters, networks and the limit on real ground nobody trained on, for several sensors and noise levels.
+"""The fair table: filters, networks and the limit on ground nobody trained on, for several sensors and noise levels.
 
-    python benchmarks/detection.py --real CHIP.npz --real OTHER.npz --network runs/plus/model.safetensors --json OUT.json
+    python benchmarks/detection.py --real CHIP.npz --network runs/plus/model.safetensors --json OUT.json
 
 Plumes are put into plume-free ground by physics and noise is added after. At half and a quarter of the noise plumes and
 label levels are halved and quartered too, so the three sets differ only in how quiet they are. Every filter has its
@@ -74,7 +74,9 @@ def make_tile(rng: np.random.Generator, ground: Background, name: str, noise: fl
         column, _ = pool.draw(rng, truth.shape)
         strong = float(np.quantile(column, 0.995))
         if strong > 0:
-            truth = np.minimum(column * np.float32(noise * np.exp(rng.uniform(np.log(500), np.log(8000))) / strong), 6e4)
+            truth = np.minimum(
+                column * np.float32(noise * np.exp(rng.uniform(np.log(500), np.log(8000))) / strong), 6e4
+            )
     through = clean * np.exp(seen.log_transmittance(truth.ravel())).reshape(clean.shape)
     sigma = noise_model(name).sigma(through, bands) * np.float32(noise)
     if not ground.any_bands:
@@ -197,7 +199,12 @@ def grounds(given: argparse.Namespace) -> Iterator[tuple[str, str, Callable[[np.
             yield label, name, lambda rng, w=whole, s=size: cut_tile(w, s, rng), NOISES
     for kind in given.preset:
         for name in given.sensor[:2]:
-            yield kind, name, lambda rng, k=kind, n=name: draw_background(rng, preset(k, size=128, sensor_name=n)), (1.0, 0.25)
+            yield (
+                kind,
+                name,
+                lambda rng, k=kind, n=name: draw_background(rng, preset(k, size=128, sensor_name=n)),
+                (1.0, 0.25),
+            )
 
 
 def main() -> None:

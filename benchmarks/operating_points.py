@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +23,18 @@ from flame.onboard import Detector, load_model
 from flame.onboard.asked import Asked
 from flame.physics import sensor
 from flame.scene import Scene
-from flame.simulate import FreshSettings, FreshTiles, NoisePool, PlumeSettings, Range, draw_background, make_plume_pool, preset
+from flame.simulate import (
+    FreshSettings,
+    FreshTiles,
+    NoisePool,
+    PlumePool,
+    PlumeSettings,
+    Range,
+    draw_background,
+    make_plume_pool,
+    preset,
+)
 from flame.simulate.backgrounds import Background
-from flame.simulate.fresh import FreshTile
 from flame.training.real_ground import real_ground
 
 LEVELS_PPM_M = (250.0, 500.0, 1000.0)
@@ -36,7 +46,9 @@ def grounds(given: argparse.Namespace) -> dict[str, dict[str, list[Background]]]
     """Ground by kind and sensor."""
     rng = np.random.default_rng(given.seed)
     scenes = {path.stem: open_scene(path).methane() for path in given.real}
-    found: dict[str, dict[str, list[Background]]] = {"real": real_ground(scenes, given.sensor, SIDE, rng)} if scenes else {}
+    found: dict[str, dict[str, list[Background]]] = (
+        {"real": real_ground(scenes, given.sensor, SIDE, rng)} if scenes else {}
+    )
     for kind in ("wide", "permian"):
         found[kind] = {
             name: [
@@ -78,30 +90,33 @@ def main() -> None:
     plume = PlumeSettings(source_shares=(0.0, 0.8, 0.16, 0.04))
     pools = {px: make_plume_pool(rng, 30, SIDE, px, plume) for px in (5.0, 30.0, 60.0)}
     noise = NoisePool(rng, 1 << 26)
-    settings = FreshSettings(plume_snr=Range(1.0, 15.0, log=True), plume_follows_noise=False, noise_scale=Range(0.25, 1.5, log=True))
+    settings = FreshSettings(
+        plume_snr=Range(1.0, 15.0, log=True), plume_follows_noise=False, noise_scale=Range(0.25, 1.5, log=True)
+    )
     report: dict[str, object] = {"tiles": given.tiles, "seed": given.seed}
     curves: dict[str, Reliability] = {}
     for kind, by_sensor in grounds(given).items():
         counts = {name: PixelCounts() for name in points}
         found = {name: np.zeros(3) for name in points}
-        false, empty_px = {name: 0 for name in points}, 0
+        false, empty_px = dict.fromkeys(points, 0), 0
         tables = {level: Reliability() for level in ("outline", *LEVELS_PPM_M)}
         for name, own in by_sensor.items():
             pool = pools[min(pools, key=lambda px: abs(px - sensor(name).pixel_m))]
             detectors = {level: Detector(package, asked=Asked(level_ppm_m=level)) for level in LEVELS_PPM_M}
             outline_detector = Detector(package)
+            bands = None if kind == "real" else sensor(name).bands.methane()
             for index in range(given.tiles):
-                one = np.random.default_rng((given.seed, index))
-                tile: FreshTile = FreshTiles(tuple(own), pool, noise, settings).draw(one, None if kind == "real" else sensor(name).bands.methane(), name)
+                own_rng = np.random.default_rng((given.seed, index))
+                drawn_pool = no_plumes(pool) if index % 2 else pool
+                tile = FreshTiles(tuple(own), drawn_pool, noise, settings).draw(own_rng, bands, name)
                 scene = Scene(tile.radiance, tile.bands, tile.valid)
-                if index % 2:
-                    tile = FreshTiles(tuple(own), make_empty(pool), noise, settings).draw(one, None if kind == "real" else sensor(name).bands.methane(), name)
-                    scene = Scene(tile.radiance, tile.bands, tile.valid)
                 result = outline_detector.run(scene)
                 drawn = tile.label if tile.label is not None else np.zeros(tile.valid.shape, np.bool_)
                 tables["outline"].add(result.probability, drawn, result.usable)
                 for point, threshold in points.items():
-                    mask = plume_mask(result.probability, result.usable, DecisionRule(threshold, package.manifest.opening))
+                    mask = plume_mask(
+                        result.probability, result.usable, DecisionRule(threshold, package.manifest.opening)
+                    )
                     counts[point] += PixelCounts.of(mask, drawn, tile.valid)
                     numbers = plumes_found(mask, drawn)
                     found[point] += numbers
@@ -123,7 +138,9 @@ def main() -> None:
             "empty_pixels": empty_px,
             "calibration_error": {str(level): table.error for level, table in tables.items()},
         }  # fmt: skip
-        curves |= {f"{kind}, {level if isinstance(level, str) else f'{level:g} ppm m'}": t for level, t in tables.items()}
+        curves |= {
+            f"{kind}, {level if isinstance(level, str) else f'{level:g} ppm m'}": t for level, t in tables.items()
+        }
         print(json.dumps({kind: report[kind]}, indent=1), flush=True)
     if given.json:
         given.json.write_text(json.dumps(report, indent=1) + "\n")
@@ -131,11 +148,9 @@ def main() -> None:
         draw(curves, given.plot)
 
 
-def make_empty(pool: object) -> object:
+def no_plumes(pool: PlumePool) -> PlumePool:
     """The same pool, of which no plume is drawn."""
-    from dataclasses import replace
-
-    return replace(pool, settings=replace(pool.settings, source_shares=(1.0,)))  # type: ignore[attr-defined,type-var]
+    return replace(pool, settings=replace(pool.settings, source_shares=(1.0,)))
 
 
 def draw(curves: dict[str, Reliability], path: Path) -> None:

@@ -84,7 +84,7 @@ def test_a_lower_level_is_likelier_where_the_network_says_so(model: FlamePlus, p
 
 @pytest.mark.parametrize("level", [10.0, 1e6])
 def test_a_level_it_does_not_know_is_refused(package: ModelPackage, level: float) -> None:
-    with pytest.raises(ModelError, match="level must be 62.5 to 8000 ppm m"):
+    with pytest.raises(ModelError, match=r"level must be 62\.5 to 8000 ppm m"):
         Detector(package, "onnxruntime", asked=Asked(level_ppm_m=level))
 
 

@@ -10,7 +10,14 @@ from flame.filters.noise_aware import apply, estimate_background
 from flame.physics import ABSORPTION_UNIT_PPM_M, SENSORS, BandSet, sensor, unit_absorption
 from flame.prepare import Quality
 from flame.prepare.planes import (
-    FIELD_NAMES, GRID_NM, PLANE_INPUTS, PlanePreparer, PlaneSettings, apply_functions, band_weights, prepare_planes,
+    FIELD_NAMES,
+    GRID_NM,
+    PLANE_INPUTS,
+    PlanePreparer,
+    PlaneSettings,
+    apply_functions,
+    band_weights,
+    prepare_planes,
     window_shares,
 )  # fmt: skip
 from flame.prepare.planes.preparer import window_filters

@@ -58,7 +58,9 @@ def test_the_truth_scores_best(batch: FreshBatch) -> None:
     truth = torch.asinh(batch.enhancement_ppm_m / batch.sigma_ppm_m)
     levels = torch.tensor(LEVELS_PPM_M)[None, :, None, None]
     sure = 20.0 * ((batch.smooth_ppm_m[:, None] > levels).float() - 0.5)
-    right = PlusOutput(sure, 20.0 * (batch.outline.float() - 0.5), truth, torch.full_like(truth, -4.0), torch.sinh(truth))
+    right = PlusOutput(
+        sure, 20.0 * (batch.outline.float() - 0.5), truth, torch.full_like(truth, -4.0), torch.sinh(truth)
+    )
     best = plus_loss(right, batch)
     for worse in (
         replace(right, level_logits=sure - 4.0),
@@ -95,9 +97,7 @@ def test_conditioned_spectra_have_unit_variance(source: FreshSource) -> None:
 def test_real_ground_in_every_sensors_bands() -> None:
     bands = sensor("aviris-ng").bands.methane()
     rng = np.random.default_rng(2)
-    scene = Scene(
-        (1.0 + rng.random((len(bands), 40, 40))).astype(np.float32), bands, np.ones((40, 40), np.bool_)
-    )
+    scene = Scene((1.0 + rng.random((len(bands), 40, 40))).astype(np.float32), bands, np.ones((40, 40), np.bool_))
     grounds = real_ground({"fields": scene}, ["emit", "prisma"], 64, rng)
     for name, (ground,) in grounds.items():
         assert ground.valid.shape == (64, 64)

@@ -20,7 +20,16 @@ from flame.prepare import INPUTS, SPECTRA, PrepareSettings, SettingsError
 from flame.prepare.planes import PLANE_INPUTS, PlaneSettings
 from flame.records import check_numbers, from_entries, names, number
 
-__all__ = ["FORMAT", "OUTPUTS", "PLANE_OUTPUTS", "Manifest", "ModelError", "NetworkFacts", "OperatingPoint", "PlaneFacts"]
+__all__ = [
+    "FORMAT",
+    "OUTPUTS",
+    "PLANE_OUTPUTS",
+    "Manifest",
+    "ModelError",
+    "NetworkFacts",
+    "OperatingPoint",
+    "PlaneFacts",
+]
 
 FORMAT = 2
 """Version of the manifest; a reader refuses those it does not know."""

@@ -1,4 +1,4 @@
-"""From a trained second flame-plus to a verified package: exported, compared with torch for several sensors, written."""
+"""From a trained second flame-plus to a verified package: exported, compared with torch for several sensors."""
 
 from __future__ import annotations
 

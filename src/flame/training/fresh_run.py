@@ -22,7 +22,7 @@ from flame.models.plus.weights import FILE, save_plus
 from flame.prepare.planes import GRID_NM
 from flame.training.fresh_tiles import FreshBatch, FreshSource, draw_batch
 
-__all__ = ["FreshRunSettings", "PlusLosses", "learn_conditioning", "plus_loss", "planes_of", "train_fresh"]
+__all__ = ["FreshRunSettings", "PlusLosses", "learn_conditioning", "planes_of", "plus_loss", "train_fresh"]
 
 CHECKPOINT = "checkpoint.pt"
 _PATIENCE_S = 5.0
@@ -137,7 +137,9 @@ def _draw_for_ever(
         index += run.workers
 
 
-def _batches(source: FreshSource, seed: int, first: int, run: FreshRunSettings, large: object) -> Generator[FreshBatch, None, None]:
+def _batches(
+    source: FreshSource, seed: int, first: int, run: FreshRunSettings, large: object
+) -> Generator[FreshBatch, None, None]:
     context = processes.get_context("fork")
     queue = context.Queue(maxsize=2 * run.workers + 2)
     workers = [

@@ -101,7 +101,7 @@ class FreshSource:
     def largest(self) -> int:
         """Side of the largest tile that all ground has room for."""
         grounds = [*self.simulated, *(ground for each in self.real.values() for ground in each)]
-        return min(min(ground.valid.shape) for ground in grounds)
+        return min(int(min(ground.valid.shape)) for ground in grounds)
 
     def ground(self, rng: np.random.Generator, name: str | None, size: int) -> tuple[Background, FreshSettings]:
         """A part of some ground, and how it is to be changed."""

@@ -206,5 +206,5 @@ class FlamePlus(nn.Module):
         if not self.settings.score:
             return start
         weight, background = F.softplus(self.weight_head(z)), self.background_head(z)
-        change = ((weight - 1.0) * windows - weight * background).sum(1)
+        change: Tensor = ((weight - 1.0) * windows - weight * background).sum(1)
         return start + change

@@ -47,8 +47,8 @@ class PlaneTile:
         windows: Contribution of each part of the spectrum to the estimate, in standard deviations of it.
         estimate_ppm_m: The filter's estimate.
         sigma_ppm_m: Its standard deviation; a large number where not usable.
-        usable: Pixels whose own spectrum tells something. The others, too dark or not valid, have no estimate and a huge
-            sigma; what their neighbours say is in the averaged fields.
+        usable: Pixels whose own spectrum tells something. The others, too dark or not valid, have no estimate and a
+            huge sigma; what their neighbours say is in the averaged fields.
     """
 
     fields: Float32[np.ndarray, "field row col"]
