@@ -5,8 +5,8 @@
 Plumes are put into plume-free ground by physics and noise is added after. At half and a quarter of the noise plumes and
 label levels are halved and quartered too, so the three sets differ only in how quiet they are. Every filter has its
 best threshold on the very tiles it is judged on, plain, opened and smoothed; the network has its shipped rule
-(probability above `--threshold` that the enhancement exceeds the level) and, in brackets, its best threshold. The limit knows
-background and noise.
+(probability above `--threshold` that the enhancement exceeds the level) and, in brackets, its best threshold. The limit
+knows background and noise.
 """
 
 from __future__ import annotations
@@ -260,9 +260,9 @@ def markdown(table: list[dict], networks: dict[str, FlamePlus], lines: list[str]
     head = [
         "# Detection on ground that was not trained on",
         "",
-        f"Made by `benchmarks/detection.py`, {given.tiles} tiles a row, seed {given.seed}. F1 at true levels of 250 / 500 /",
-        "1000 ppm m times the noise factor. Filters and limit have their best threshold (and width) on the very tiles; the",
-        f"network its shipped threshold of {given.threshold:g}, in brackets its best at 500.",
+        f"Made by `benchmarks/detection.py`, {given.tiles} tiles a row, seed {given.seed}. F1 at true levels of 250 / 500",
+        "/ 1000 ppm m times the noise factor. Filters and limit have their best threshold (and width) on the very tiles;",
+        f"the network its shipped threshold of {given.threshold:g}, in brackets its best at 500.",
         "",
         f"| ground | sensor | noise | {' | '.join(methods)} |",
         f"|---|---|---:|{'---:|' * len(methods)}",
