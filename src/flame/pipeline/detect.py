@@ -83,6 +83,7 @@ class Batch:
         self._scenes = [SceneInput(path.absolute(), str(path)) for path in inputs]
         self._job, self._done = job, done
         self._outcomes: dict[int, Outcome] = {}
+        self._first: dict[int, int] = {}
         self._stopping = False
 
     def run(self, runner: Runner) -> None:
@@ -100,17 +101,14 @@ class Batch:
             if self._stopping:
                 return
             try:
-                if (first := seen.setdefault(scene.place, index)) != index:
-                    self._note(index, Outcome(scene.shown, "failed", failure=self._twice(scene, first)))
+                self._first[index] = seen.setdefault(scene.place, index)
+                if self._first[index] != index:
                     continue
                 folder = claim_folder(self._job.out, scene, _RESERVED)
             except Exception as mistake:
                 self._note(index, failed(scene, mistake, self._job.out))
                 continue
             yield SceneTask(index, scene, folder)
-
-    def _twice(self, scene: SceneInput, first: int) -> str:
-        return f"{scene.shown}: given twice, the first time as {self._scenes[first].shown}; done once"
 
     def _note(self, index: int, outcome: Outcome) -> None:
         self._outcomes[index] = outcome
@@ -121,7 +119,7 @@ class Batch:
         """What became of each input, in their order."""
         why = "not tried: the batch was stopped"
         return [
-            self._outcomes.get(index, Outcome(scene.shown, "not tried", failure=why))
+            self._outcomes.get(self._first.get(index, index), Outcome(scene.shown, "not tried", failure=why))
             for index, scene in enumerate(self._scenes)
         ]
 
