@@ -50,6 +50,8 @@ def test_the_plumes_own_errors_are_not_counted_twice():
 
 def test_a_few_plumes_joined_with_something_else_do_not_move_the_law():
     rng = np.random.default_rng(4)
+    mixed = [_case(index, rng) for index in range(360)]
+    mixed += [_case(360 + index, rng, slope=0.05, offset=0.06) for index in range(40)]
     assert fit_effective_wind(mixed, "ime").slope == pytest.approx(0.5, abs=0.08)
 
 

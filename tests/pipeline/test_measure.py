@@ -134,7 +134,7 @@ def test_the_key_tells_settings_and_the_content_of_wind_files_apart(tmp_path):
 
 def test_a_strong_plume_is_weighed_against_ground_without_it():
     """In the first pass a plume is part of the ground it is compared with, and takes some of itself away."""
-    scene, column, slant = _scene(peak=9000.0)
+    scene, _, slant = _scene(peak=9000.0)
     detection = FilterDetector().run(scene)
     before = retrieve(scene, detection)
     after = retrieve_again(Surroundings(scene.radiance, scene.bands), detection.usable, detection.mask, before)

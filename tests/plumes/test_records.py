@@ -7,16 +7,8 @@ from flame.rates import PlumeFigures, PlumeMass
 
 
 def test_letters_go_on_after_z():
-    assert [plume_letters(n) for n in (1, 2, 26, 27, 52, 53, 702, 703)] == [
-        "A",
-        "B",
-        "Z",
-        "AA",
-        "AZ",
-        "BA",
-        "ZZ",
-        "AAA",
-    ]
+    named = {1: "A", 2: "B", 26: "Z", 27: "AA", 52: "AZ", 53: "BA", 702: "ZZ", 703: "AAA"}
+    assert {number: plume_letters(number) for number in named} == named
     assert len({plume_letters(n) for n in range(1, 3000)}) == 2999
 
 
