@@ -113,8 +113,7 @@ def main() -> None:
         "results_equal": equal,
     }
     print(json.dumps(facts, indent=1))
-    if arguments.json:
-        write_json(arguments.json, facts)
+    write_json(arguments.json, facts)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from flame.errors import FlameError
@@ -88,10 +89,11 @@ class Batch:
 
     def run(self, runner: Runner) -> None:
         """Works on all inputs; ends early only where the disk is full, or if it is stopped."""
-        for task, result in runner(self._job, self._tasks()):
-            if isinstance(result, WorkerLost):
-                result = failed(task.scene, FlameError(f"{task.scene.shown}: {result}"), self._job.out)
-            self._note(task.index, result)
+        with closing(runner(self._job, self._tasks())) as results:
+            for task, result in results:
+                if isinstance(result, WorkerLost):
+                    result = failed(task.scene, FlameError(f"{task.scene.shown}: {result}"), self._job.out)
+                self._note(task.index, result)
 
     def _tasks(self) -> Iterator[SceneTask]:
         """The scenes, each with a folder; folders are taken in the inputs' order, so that names do not depend on who
