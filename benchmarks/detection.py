@@ -260,8 +260,9 @@ def markdown(table: list[dict], networks: dict[str, FlamePlus], lines: list[str]
     head = [
         "# Detection on ground that was not trained on",
         "",
-        f"Made by `benchmarks/detection.py`, {given.tiles} tiles a row, seed {given.seed}. F1 at true levels of 250 / 500",
-        "/ 1000 ppm m times the noise factor. Filters and limit have their best threshold (and width) on the very tiles;",
+        f"Made by `benchmarks/detection.py`, {given.tiles} tiles a row, seed {given.seed}. F1 at true levels of 250 /",
+        "500 / 1000 ppm m times the noise factor. Filters and limit have their best threshold (and width) on the very",
+        "tiles;",
         f"the network its shipped threshold of {given.threshold:g}, in brackets its best at 500.",
         "",
         f"| ground | sensor | noise | {' | '.join(methods)} |",

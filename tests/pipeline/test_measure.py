@@ -146,7 +146,7 @@ def test_a_strong_plume_is_weighed_against_ground_without_it():
 
 def test_a_model_without_sigma_is_weighed_with_the_filter(seen):
     scene, _, _, detection = seen
-    network = replace(detection, sigma_ppm_m=None, score_ppm_m=0.3 * detection.score_ppm_m)
+    network = replace(detection, estimate_ppm_m=None, score_ppm_m=0.3 * detection.score_ppm_m)
     mass = [
         measure_scene(scene, each, "x", MeasureSettings(check=False)).plumes[0].mass for each in (detection, network)
     ]

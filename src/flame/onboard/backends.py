@@ -43,22 +43,22 @@ class Backend(Protocol):
     Attributes:
         name: Engine and version.
         block_rows: Rows of the blocks in which it takes spectra.
-        maps: How many maps it gives.
+        more: Names of the maps it gives besides probability and score, in order; all in the unit of the score.
     """
 
     name: str
     block_rows: int
-    maps: int
+    more: tuple[str, ...]
 
     def infer(self, inputs: Mapping[str, Float32[np.ndarray, ...]]) -> tuple[Float32[np.ndarray, "row col"], ...]:
-        """Probability, score and, if it tells, sigma of one tile; the next call may overwrite them."""
+        """Probability, score and what `more` names, of one tile; the next call may overwrite them."""
         ...
 
 
 class OnnxRuntimeBackend:
     """onnxruntime on CUDA where the installed build has it, else on the CPU."""
 
-    maps = 2
+    more: tuple[str, ...] = ()
 
     def __init__(self, model: ModelPackage, threads: int) -> None:
         import onnxruntime
@@ -99,7 +99,7 @@ class OnnxRuntimeBackend:
 class OpenVinoBackend:
     """OpenVINO on the CPU in float32."""
 
-    maps = 2
+    more: tuple[str, ...] = ()
 
     def __init__(self, model: ModelPackage, threads: int) -> None:
         import openvino
@@ -139,7 +139,7 @@ class OpenVinoBackend:
 class NativeBackend:
     """The network on `flame.kernels`, on the CPU in float32."""
 
-    maps = 2
+    more: tuple[str, ...] = ()
 
     def __init__(self, model: ModelPackage, threads: int) -> None:
         import safetensors.numpy

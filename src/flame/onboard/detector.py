@@ -22,7 +22,7 @@ from flame.onboard.strip import Rows, StripEngine, TileReport, Timings
 from flame.onboard.turns import Turn
 from flame.physics import BandSet
 from flame.prepare import Quality, TilePreparer
-from flame.prepare.planes import PlanePreparer
+from flame.prepare.planes import MOST_SIGMA_PPM_M, PlanePreparer
 from flame.scene import AnyScene
 
 __all__ = ["Detection", "Detector", "DetectorIdentity"]
@@ -60,6 +60,9 @@ class Detection:
         timings: Where the time went.
         runtime: Engine that ran the model.
         sigma_ppm_m: Standard deviation of the score, infinite where unusable; None for models that do not tell.
+        estimate_ppm_m: The noise-aware filter's estimate, right on average where a network's score is shrunk: what a
+            mass is summed from. None for models that do not stand on it.
+        estimate_sigma_ppm_m: Its standard deviation, infinite where unusable or too dark to tell.
     """
 
     probability: Float32[np.ndarray, "row col"]
@@ -72,6 +75,8 @@ class Detection:
     timings: Timings
     runtime: str
     sigma_ppm_m: Float32[np.ndarray, "row col"] | None = None
+    estimate_ppm_m: Float32[np.ndarray, "row col"] | None = None
+    estimate_sigma_ppm_m: Float32[np.ndarray, "row col"] | None = None
 
     @property
     def flags(self) -> Quality:
@@ -185,7 +190,7 @@ class Detector:
             tiles=tuple(tile for part in parts for tile in part.tiles),
             timings=engine.timings,
             runtime=self.runtime,
-            sigma_ppm_m=_joined([part.sigma_ppm_m for part in parts]),
+            **_more(parts, usable),
         )
 
     def _sibling(self, bands: BandSet) -> Detector:
@@ -212,6 +217,13 @@ class Detector:
         return chosen
 
 
-def _joined(parts: list[Float32[np.ndarray, "_ col"] | None]) -> Float32[np.ndarray, "row col"] | None:
-    known = [part for part in parts if part is not None]
-    return np.concatenate(known) if known else None
+def _more(parts: list[Rows], usable: Bool[np.ndarray, "row col"]) -> dict[str, Float32[np.ndarray, "row col"]]:
+    """What else a model says of each pixel; standard deviations are infinite where nothing is known."""
+    found = {}
+    for name in parts[0].more_ppm_m:
+        layer = np.concatenate([part.more_ppm_m[name] for part in parts])
+        if name.endswith("sigma"):
+            known = usable & (layer < MOST_SIGMA_PPM_M)
+            layer = np.where(known, layer, np.float32(np.inf))
+        found[f"{name}_ppm_m"] = layer
+    return found

@@ -222,12 +222,9 @@ def opened_for(package: ModelPackage, bands: BandSet) -> ModelPackage:
 def band_mismatch(expected: BandSet, got: BandSet, where: str) -> BandMismatchError:
     """The error for a scene that a model cannot take: it lists the packaged models and says what else can be done."""
     scene_file = "INPUT" if where == _UNNAMED else shlex.quote(where)
-    packaged = {name: _manifest_of(path).bands for name, path in packaged_models().items()}
-    lines = [
-        f"\n  {name}: {len(need)} bands {need.centres_nm[0]:.0f}-{need.centres_nm[-1]:.0f} nm, "
-        f"on average {_apart_nm(got, need):.1f} nm from these"
-        for name, need in sorted(packaged.items(), key=lambda entry: _apart_nm(got, entry[1]))
-    ]
+    packaged = {name: _manifest_of(path) for name, path in packaged_models().items()}
+    ordered = sorted(packaged.items(), key=lambda entry: _apart_nm(got, entry[1].bands))
+    lines = [f"\n  {name}: {_wanted(manifest, got)}" for name, manifest in ordered]
     return BandMismatchError(
         expected,
         got.methane() if got.within(*METHANE_WINDOW_NM).any() else got,
@@ -236,6 +233,19 @@ def band_mismatch(expected: BandSet, got: BandSet, where: str) -> BandMismatchEr
         f"A classical filter takes any bands: flame filter mag1c {scene_file} --out enhancement.tif\n"
         "A model for these bands can be made with flame simulate, flame train and flame export.",
     )
+
+
+def _wanted(manifest: Manifest, got: BandSet) -> str:
+    """What bands a model takes."""
+    facts, need = manifest.plane_facts, manifest.bands
+    if facts is not None:
+        low, high = METHANE_WINDOW_NM
+        return (
+            f"any {facts.fewest_bands} or more bands within {low:.0f}-{high:.0f} nm, at most "
+            f"{facts.widest_step_nm:g} nm apart"
+        )
+    span = f"{need.centres_nm[0]:.0f}-{need.centres_nm[-1]:.0f} nm"
+    return f"{len(need)} bands {span}, on average {_apart_nm(got, need):.1f} nm from these"
 
 
 def _apart_nm(have: BandSet, need: BandSet) -> float:

@@ -17,7 +17,10 @@ from flame.onboard.native import NativePlanes
 from flame.onboard.native.shapes import check_plane_shapes
 from flame.onboard.package import ModelPackage
 
-__all__ = ["PlaneEngine", "PlaneGraph", "PlaneJudge", "PlaneNetwork", "plane_arrays"]
+__all__ = ["MORE", "PlaneEngine", "PlaneGraph", "PlaneJudge", "PlaneNetwork", "plane_arrays"]
+
+MORE = ("sigma", "estimate", "estimate_sigma")
+"""Besides probability and score: spread of the score, and the filter's own estimate with its standard deviation."""
 
 _LOG_SPREADS = (-4.0, 4.0)
 _MOST_SIGMAS = 12.0
@@ -125,7 +128,7 @@ class PlaneRun(Protocol):
 
 
 class PlaneEngine:
-    """A network of planes as a `Backend`: probability, enhancement and sigma of one tile.
+    """A network of planes as a `Backend`: what it says, and what the filter it stands on says.
 
     Args:
         network: The network.
@@ -133,7 +136,7 @@ class PlaneEngine:
         name: Engine and version.
     """
 
-    maps = 3
+    more: tuple[str, ...] = MORE
 
     def __init__(self, network: PlaneNetwork, judge: PlaneJudge, name: str) -> None:
         self._network, self._judge = network, judge
@@ -148,4 +151,5 @@ class PlaneEngine:
     def infer(self, inputs: Mapping[str, Float32[np.ndarray, ...]]) -> tuple[Float32[np.ndarray, "row col"], ...]:
         """See `Backend`."""
         out, score = self._network.infer(inputs)
-        return self._judge.maps(out, score, inputs["sigma"][0])
+        sigma = inputs["sigma"][0]
+        return *self._judge.maps(out, score, sigma), inputs["significance"][0] * sigma, sigma

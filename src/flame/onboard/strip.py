@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -62,7 +63,7 @@ class Rows:
         usable: Pixels that were judged.
         quality: Quality bits.
         tiles: Reports of the tiles that were run for these rows.
-        sigma_ppm_m: Standard deviation of the score, infinite where unusable; None for models that do not tell.
+        more_ppm_m: What else the model says of each pixel, by the names of `Backend.more`.
     """
 
     first: int
@@ -71,7 +72,7 @@ class Rows:
     usable: Bool[np.ndarray, "row col"]
     quality: UInt8[np.ndarray, "row col"]
     tiles: tuple[TileReport, ...] = field(default=())
-    sigma_ppm_m: Float32[np.ndarray, "row col"] | None = None
+    more_ppm_m: Mapping[str, Float32[np.ndarray, "row col"]] = field(default_factory=dict)
 
 
 class StripEngine:
@@ -101,7 +102,7 @@ class StripEngine:
         self._backend = backend
         self._preparer = preparer
         self._columns = list(grid.spans(width))
-        self._stitcher = RowStitcher(backend.maps + 1, width, grid)
+        self._stitcher = RowStitcher(len(backend.more) + 3, width, grid)
         self._settled = 0
         self._forgiving = forgiving
         self._turn = turn or Turn()
@@ -162,7 +163,7 @@ class StripEngine:
             return None
 
     def _infer(self, tile: PreparedTile) -> tuple[Float32[np.ndarray, "map row col"] | None, Quality]:
-        """Probability, score, perhaps sigma, and weight of one tile; None if it could not be judged."""
+        """Probability, score, what else it says, and weight of one tile; None if it could not be judged."""
         if tile.inputs is None:
             return None, Quality.TOO_FEW
         rows, cols = tile.usable.shape
@@ -190,5 +191,5 @@ class StripEngine:
         quality[judged] &= ~np.uint8(_NOT_JUDGED)
         quality[~judged & (quality & _NOT_JUDGED == 0)] |= np.uint8(Quality.TOO_FEW)
         usable = judged & ((quality & UNUSABLE) == 0)
-        sigma = np.where(usable, more[0] * self._tau_ppm_m, np.float32(np.inf)) if more else None
-        return Rows(first, probability, score * self._tau_ppm_m, usable, quality, reports, sigma)
+        named = {name: layer * self._tau_ppm_m for name, layer in zip(self._backend.more, more, strict=True)}
+        return Rows(first, probability, score * self._tau_ppm_m, usable, quality, reports, named)

@@ -29,11 +29,11 @@ from flame.onboard import (
     sha256_of,
     write_package,
 )
-from flame.physics import SENSORS, BandSet, unit_absorption
+from flame.physics import BandSet, sensor_of, unit_absorption
 from flame.scene import Scene
 from flame.simulate import preset, simulate_tile, tile_generator
 
-__all__ = ["MAX_DIFFERENCE", "Agreement", "ExportError", "export_model", "runtimes", "sensor_of", "verify"]
+__all__ = ["MAX_DIFFERENCE", "Agreement", "ExportError", "export_model", "runtimes", "verify"]
 
 MAX_DIFFERENCE = 1e-4
 """Largest difference of any probability between torch and the package that is let through."""
@@ -60,11 +60,6 @@ class Agreement:
     max_difference: float
     mask_differences: int
     plume_pixels: int
-
-
-def sensor_of(bands: BandSet) -> str | None:
-    """Name of the sensor whose nominal methane bands these are."""
-    return next((name for name, sensor in SENSORS.items() if sensor.bands.methane().matches(bands)), None)
 
 
 def export_model(

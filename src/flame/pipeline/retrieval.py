@@ -74,15 +74,15 @@ def read_surroundings(scene: AnyScene, where: Window) -> Surroundings:
 
 
 def retrieve(scene: AnyScene, detection: Detection) -> Retrieval:
-    """The maps of a detection that has its own sigma; else those of the noise-aware filter, which is calibrated.
+    """The noise-aware filter's maps, which are calibrated: the detection's own if it stands on them.
 
     A network's score tells plume from ground well and shrinks the amount; a mass needs an estimate that is right on
     average. Where the filter cannot learn the scene's ground, the score is taken with the scene's own spread.
     """
     usable = detection.usable
     title = FILTERS[FILTER_MODEL].title.lower()
-    if detection.sigma_ppm_m is not None:
-        return Retrieval(detection.score_ppm_m, detection.sigma_ppm_m, title)
+    if detection.estimate_ppm_m is not None and detection.estimate_sigma_ppm_m is not None:
+        return Retrieval(detection.estimate_ppm_m, detection.estimate_sigma_ppm_m, title)
     try:
         layers = filter_layers(FILTERS[FILTER_MODEL], scene)
     except FilterError as reason:

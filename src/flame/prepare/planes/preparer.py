@@ -15,10 +15,12 @@ from flame.physics import ABSORPTION_UNIT_PPM_M, BandSet, unit_absorption
 from flame.prepare.planes.settings import FIELD_NAMES, WIDTHS_PX, PlaneSettings
 from flame.prepare.planes.wavelengths import window_shares
 
-__all__ = ["PlaneTile", "SpectralView", "prepare_planes", "view_spectra", "window_filters"]
+__all__ = ["MOST_SIGMA_PPM_M", "PlaneTile", "SpectralView", "prepare_planes", "view_spectra", "window_filters"]
 
 _TINY = np.float32(1e-2)
-_MOST_SIGMA_PPM_M = np.float32(1e5)
+MOST_SIGMA_PPM_M = np.float32(1e5)
+"""Standard deviation of an estimate that says nothing."""
+
 _MOST = np.float32(50.0)
 
 
@@ -167,7 +169,7 @@ def prepare_planes(
     settings = settings or PlaneSettings()
     background = estimate_background(radiance, bands, valid)
     found = apply(background, radiance, bands, valid)
-    sigma_ppm_m = np.where(found.usable, np.minimum(found.sigma_ppm_m, _MOST_SIGMA_PPM_M), _MOST_SIGMA_PPM_M)
+    sigma_ppm_m = np.where(found.usable, np.minimum(found.sigma_ppm_m, MOST_SIGMA_PPM_M), MOST_SIGMA_PPM_M)
     view = view_spectra(background, radiance, found)
     windows = np.clip(_windows(background, view, sigma_ppm_m, settings.anchors), -_MOST, _MOST)
     fields = _fields(found, sigma_ppm_m, settings)
