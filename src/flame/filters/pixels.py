@@ -169,7 +169,7 @@ class Pixels:
 
 
 def check_pixels(
-    radiance: Float32[np.ndarray, "band row col"], bands: BandSet, valid: Bool[np.ndarray, "row col"]
+    radiance: Float32[np.ndarray, "band ring col"], bands: BandSet, valid: Bool[np.ndarray, "row col"]
 ) -> None:
     """Refuses an image that a filter cannot look at.
 

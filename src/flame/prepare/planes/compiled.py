@@ -126,7 +126,7 @@ class CompiledPlanes:
             shot=function_noise(functions[:, live], background.law.shot),
             read_out=function_noise(functions[:, live], background.law.read_out),
             windows=windows,
-            functions_out=self.inputs["planes"][0],
+            functions_out=self.inputs["planes"][0, : len(functions)],
             windows_out=self.inputs["windows"][0],
         )
 
