@@ -1,5 +1,7 @@
 """The noise-aware matched filter: a sigma that is true, an estimate without bias, kernels that equal NumPy."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter1d
@@ -9,7 +11,7 @@ from filters.simulated_tile import simulated_tile
 from flame.filters import BackgroundSettings, FilterError, NoiseAwareSettings, noise_aware_fields
 from flame.filters.noise_aware import Prior, apply, estimate_background
 from flame.filters.noise_aware.fields import _finish_with_numpy
-from flame.filters.noise_aware.moments import bin_sample
+from flame.filters.noise_aware.moments import _add_up_with_numpy, bin_sample
 from flame.filters.noise_aware.noise_law import _non_negative, law_of_sensor
 from flame.filters.noise_aware.project import project, project_with_numpy
 from flame.filters.noise_aware.sample import _look, _look_with_numpy, draw_sample
@@ -84,6 +86,47 @@ def test_sums_keep_the_noise_of_a_quiet_sensor():
     both = np.concatenate([sample.log_spectra, sample.ring]).astype(np.float64)
     expected = np.linalg.eigvalsh(np.cov(both, bias=True))
     np.testing.assert_allclose(np.linalg.eigvalsh(got), expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("instructions", instruction_sets())
+@pytest.mark.parametrize("neighbours", [False, True])
+@pytest.mark.parametrize("bins", [1, 8])
+def test_kernels_add_up_what_numpy_does(instructions, neighbours, bins):
+    tile = simulated_tile(seed=44, size=56, sensor_name="emit")
+    valid = np.random.default_rng(44).random(tile.valid.shape) > 0.7  # many are without neighbours
+    _, sample = draw_sample(tile.radiance, valid, NoiseAwareSettings())
+    assert not sample.has_ring[sample.usable].all()
+    kernels = load_kernels(instructions)
+    fast, again = (bin_sample(sample, bins, neighbours=neighbours, kernels=kernels, workers=n) for n in (1, 3))
+    chunks, first, second = _add_up_with_numpy(sample, fast.order, fast.edges, neighbours)
+    np.testing.assert_array_equal(fast.chunks, chunks)
+    np.testing.assert_allclose(fast.moments.first, first, rtol=1e-12, atol=1e-9)
+    np.testing.assert_allclose(fast.moments.second, second, rtol=1e-12, atol=1e-9)
+    np.testing.assert_array_equal(again.moments.second, fast.moments.second)
+
+
+def test_sums_without_a_plume_are_those_of_spectra_without_it():
+    tile = simulated_tile(seed=45, size=64, peak_ppm_m=0.0)
+    spectrum = unit_absorption(tile.bands) / 1e5
+    _, sample = draw_sample(tile.radiance, tile.valid, NoiseAwareSettings())
+    binned = bin_sample(sample, 8, neighbours=True)
+    rng = np.random.default_rng(45)
+    plume = np.where(rng.random(binned.order.size) < 0.1, rng.uniform(0, 5000, binned.order.size), 0).astype(np.float32)
+    without = binned.without(plume, spectrum)
+    change = np.zeros(sample.usable.size)
+    change[binned.order] = plume
+    less = replace(
+        sample,
+        log_spectra=(sample.log_spectra - np.outer(spectrum, change)).astype(np.float32),
+        ring=(sample.ring - np.outer(spectrum, change)).astype(np.float32),
+    )
+    expected = bin_sample(less, 8, neighbours=True).moments
+    weight = np.linspace(1.0, 2.0, 8)
+    for got, wanted in zip(without.covariance(weight), expected.covariance(weight), strict=True):
+        np.testing.assert_allclose(got, wanted, atol=1e-6 * np.abs(wanted).max())
+    bands = len(tile.bands)
+    got, wanted = without.covariance_in(3, bands), expected.covariance_in(3, bands)
+    np.testing.assert_allclose(got, wanted, atol=1e-6 * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize("noise_share", [0.25, 0.05, 0.02])
@@ -221,6 +264,8 @@ def test_kernels_equal_numpy(instructions, shape, name):
 
     known = estimate_background(image, tile.bands, valid)
     fast, slow = project(known, image, valid, kernels), project_with_numpy(known, image, valid)
+    turned = project(known, np.roll(image, 5, axis=1), valid, kernels, first=5)
+    np.testing.assert_array_equal(turned.layers, fast.layers)
     for got, wanted in zip(fast.layers, slow.layers, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=2e-4 * np.abs(wanted).max())
     got, wanted = apply(known, image, tile.bands, valid, kernels), _finish_with_numpy(known, slow)

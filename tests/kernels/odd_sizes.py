@@ -15,6 +15,7 @@ from flame.onboard import load_model
 from flame.onboard.native import NativeNetwork
 from flame.physics import BandSet
 from flame.prepare import FIELDS, BackgroundSettings, PrepareSettings, TilePreparer
+from flame.prepare.planes import GRID_NM, PlanePreparer, PlaneSettings
 
 
 def prepare(kernels, bands, rows, cols, seed):
@@ -32,6 +33,21 @@ def prepare(kernels, bands, rows, cols, seed):
         *(settings, names, set_of_bands, (rows, cols)), threads=3, block_rows=1 if seed % 2 else None, kernels=kernels
     )
     made = preparer.prepare(radiance, valid, rgb, rows // 2, always=True)
+    assert all(np.isfinite(array).all() for array in made.inputs.values())
+
+
+def make_planes(kernels, bands, rows, cols, seed):
+    """Makes the planes of a tile with holes, from a longer ring of rows with odd strides."""
+    rng = np.random.default_rng(seed)
+    centres = np.linspace(2130.0, 2470.0, bands)
+    ground = np.exp(0.3 * rng.standard_normal((1, rows + 2, cols + 3)) - 1e-3 * (centres - 2300)[:, None, None])
+    noisy = ground * (1 + 0.01 * rng.standard_normal((bands, rows + 2, cols + 3)))
+    radiance = noisy.astype(np.float32)[:, :, :cols]
+    functions = rng.standard_normal((seed % 3 * 7, GRID_NM.size), dtype=np.float32)
+    settings = PlaneSettings(anchors=2 + seed, clutter_px=0.5 + 9 * seed)
+    set_of_bands = BandSet(centres, np.full(bands, 6.0))
+    maker = PlanePreparer(settings, functions, set_of_bands, (rows, cols), threads=3, kernels=kernels)
+    made = maker.prepare(radiance, rng.random((rows, cols)) < 0.8, first=rows // 2)
     assert all(np.isfinite(array).all() for array in made.inputs.values())
 
 
@@ -61,6 +77,8 @@ def main():
     sizes = [(4, 1, 1), (4, 2, 1), (5, 1, 7), (9, 17, 3), (4, 33, 31), (10, 16, 33), (72, 5, 47), (13, 40, 65)]
     for seed, (bands, rows, cols) in enumerate(sizes):
         prepare(kernels, bands, rows, cols, seed)
+    for seed, (bands, rows, cols) in enumerate([(20, 60, 17), (13, 9, 33), (40, 7, 47), (30, 40, 65)]):
+        make_planes(kernels, bands, rows, cols, seed)
     for tile in (64, 96, 160):
         infer(kernels, tile)
     print("every kernel ran")

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Float32, Float64, Int
 from flame.filters.errors import FilterError
 from flame.physics import BandSet
 
-__all__ = ["BLOCK_PIXELS", "Block", "Pixels", "pixels_of", "threads"]
+__all__ = ["BLOCK_PIXELS", "Block", "Pixels", "check_pixels", "pixels_of", "threads"]
 
 BLOCK_PIXELS = 3072
 """72 bands of these are 0.9 MB, inside a level-2 cache, and few enough for BLAS to stay on one thread: the threads here
@@ -168,6 +168,20 @@ class Pixels:
         return values.reshape(self.shape)
 
 
+def check_pixels(
+    radiance: Float32[np.ndarray, "band ring col"], bands: BandSet, valid: Bool[np.ndarray, "row col"]
+) -> None:
+    """Refuses an image that a filter cannot look at.
+
+    Raises:
+        FilterError: If bands and image differ in number or nothing is valid.
+    """
+    if len(radiance) != len(bands):
+        raise FilterError(f"the image has {len(radiance)} bands, the band list {bands.describe()}; expected as many")
+    if not valid.any():
+        raise FilterError(f"no valid pixel among {valid.size}; there is no background to compare with")
+
+
 def pixels_of(
     radiance: Float32[np.ndarray, "band row col"], bands: BandSet, valid: Bool[np.ndarray, "row col"]
 ) -> Pixels:
@@ -176,9 +190,5 @@ def pixels_of(
     Raises:
         FilterError: If bands and image differ in number or nothing is valid.
     """
-    band_count, rows, cols = radiance.shape
-    if band_count != len(bands):
-        raise FilterError(f"the image has {band_count} bands, the band list {bands.describe()}; expected as many")
-    if not valid.any():
-        raise FilterError(f"no valid pixel among {valid.size}; there is no background to compare with")
-    return Pixels(radiance.reshape(band_count, -1), valid.reshape(-1), (rows, cols))
+    check_pixels(radiance, bands, valid)
+    return Pixels(radiance.reshape(len(radiance), -1), valid.reshape(-1), valid.shape)

@@ -49,14 +49,24 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "block_sums": (*_ROWS, _ADDRESS, _INT, _LONG, _ADDRESS, _LONG, _ADDRESS),
     "fill_holes": (*_ROWS, _ADDRESS, _INT, _LONG, _ADDRESS, _LONG, _ADDRESS),
     "whiten": (*_ROWS, _ADDRESS, _INT, _LONG, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
+    "pixel_range": (*_ROWS, _INT, _ADDRESS, _LONG, _LONG, _LONG, _LONG, _ADDRESS, _ADDRESS),
     "project_spectra": (
-        *(*_ROWS, _INT, _ADDRESS, _LONG, _LONG, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _INT, _ADDRESS, _ADDRESS),
-        *(_ADDRESS, _REAL, _REAL, _ADDRESS, _REAL, _ADDRESS),
+        *(*_ROWS, _INT, _ADDRESS, _LONG, _LONG, _LONG, _LONG, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _INT),
+        *(_ADDRESS, _ADDRESS, _ADDRESS, _REAL, _REAL, _ADDRESS, _REAL, _ADDRESS, _INT, _INT, _INT),
+        *(_ADDRESS, _ADDRESS, _ADDRESS, _LONG, _LONG),
     ),
     "finish_spectra": (*_ROWS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _REAL, _ADDRESS),
     "sample_spectra": (
-        *(*_ROWS, _ADDRESS, _LONG, _LONG, _ADDRESS, _ADDRESS, _LONG, _ADDRESS, _INT),
+        *(*_ROWS, _ADDRESS, _LONG, _LONG, _LONG, _LONG, _ADDRESS, _ADDRESS, _LONG, _ADDRESS, _INT),
         *(_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
+    ),
+    "bin_spectra": (
+        *(_INT, _LONG, _LONG, _LONG, _INT, _INT, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
+        _ADDRESS,
+    ),
+    "filter_planes": (
+        *(*_ROWS, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _LONG, _LONG),
+        *(_ADDRESS, _ADDRESS, _ADDRESS, _LONG, _ADDRESS),
     ),
     "pixel_fields": (*_ROWS, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _REAL, _REAL, _REAL, _INT, _ADDRESS),
 }

@@ -12,6 +12,9 @@
 #define MOST_MODES 12    /* Fourier modes in each direction */
 #define MOST_REACH 16    /* pixels that a window of the pixel fields reaches to each side */
 #define MOST_COLUMNS 16384 /* columns of a scene that the noise-aware filter looks at */
-#define MOST_RESPONSES 64  /* its weights: levels, neighbours and directions of the ground */
+#define MOST_RESPONSES 64  /* its weights of one kind: levels, directions of the ground, functions, windows */
+#define CHUNK 64           /* pixels of its sample that are added up at a time */
+#define SUM_STEP 24        /* bands of its sums come in multiples of this, whatever the instruction set */
+#define MOST_BLUR 256      /* pixels that a Gaussian of the planes reaches to each side */
 #define SIDE 32          /* floats of border left and right of an image */
 #endif

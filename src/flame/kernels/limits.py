@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 __all__ = [
+    "CHUNK",
     "MOST_BANDS",
+    "MOST_BLUR",
     "MOST_COLUMNS",
     "MOST_HIDDEN",
     "MOST_MODES",
@@ -19,8 +21,10 @@ __all__ = [
     "MOST_TILE",
     "MOST_WIDTH",
     "SIDE",
+    "SUM_STEP",
     "TILE_STEP",
     "block_sizes",
+    "packed_rows",
     "takes",
     "why_no_network",
 ]
@@ -39,6 +43,9 @@ MOST_MODES = int(_STATED["MOST_MODES"])
 MOST_REACH = int(_STATED["MOST_REACH"])
 MOST_COLUMNS = int(_STATED["MOST_COLUMNS"])
 MOST_RESPONSES = int(_STATED["MOST_RESPONSES"])
+CHUNK = int(_STATED["CHUNK"])
+SUM_STEP = int(_STATED["SUM_STEP"])
+MOST_BLUR = int(_STATED["MOST_BLUR"])
 SIDE = int(_STATED["SIDE"])
 
 _UNET_STRIDE = 8
@@ -58,6 +65,11 @@ def block_sizes(channels: int) -> list[int]:
 
 def _in_blocks(channels: int) -> bool:
     return channels > 0 and 4 * (-channels % 5) <= channels
+
+
+def packed_rows(rows: int) -> int:
+    """The least number from `rows` on that fives and fours make up; 0 for none."""
+    return next(count for count in range(rows, rows + 12) if count == 0 or _in_blocks(count))
 
 
 def takes(bands: int, cols: int) -> bool:

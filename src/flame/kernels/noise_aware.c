@@ -1,18 +1,11 @@
 /* The noise-aware matched filter's one pass over the cube, `flame.filters.noise_aware.project`. */
-#include "vectors.h"
-
-/* What a table has at `place`, interpolated between its entries: the sum of hats. */
-INLINE vec between(const float *table, const vec *hat, int count) {
-    vec sum = {0};
-    for (int i = 0; i < count; i++) sum += table[i] * hat[i];
-    return sum;
-}
+#include "noise_aware.h"
 
 typedef struct {
     ptrdiff_t rows, width;
     int bands;
-    const float *radiance;
-    ptrdiff_t band_stride, row_stride;
+    cube from;
+    const uint8_t *valid;
     const float *light, *factor, *limits;
     int levels, directions;
     const float *weight, *offset, *tables;
@@ -20,109 +13,232 @@ typedef struct {
     const float *ground;
     float share;
     float *out;
+    int functions, anchors, windows;
+    const float *noise;
+    float *functions_out, *windows_out;
+    ptrdiff_t stride, plane;
 } projection;
+
+/* STEP pixels: their log-radiance, and what goes with it. */
+typedef struct {
+    float logs[MOST_BANDS][STEP];
+    const float *tap[MOST_BANDS];
+    vec bright[2], safe[2], place[2];
+    ivec valid[2], usable[2];
+    float least, most; /* of the places */
+} pixels;
+
+/* Rows of weights from one kind of response to the next. */
+typedef struct {
+    const float *weight, *offset;
+} responses;
+
+INLINE responses after(responses now, int rows, int bands) {
+    return (responses){now.weight + (ptrdiff_t)rows * bands, now.offset + rows};
+}
+
+/* The least number from `rows` on that fives and fours make up: as many are packed, the last of them zeros. */
+INLINE int packed(int rows) {
+    while (4 * ((5 - rows % 5) % 5) > rows) rows++;
+    return rows;
+}
+
+INLINE void respond(vec sums[MOST_RESPONSES][2], int rows, const pixels *of, int bands, responses by) {
+#define BODY(size)                                                                                    \
+    do {                                                                                              \
+        vec acc[MOST][2];                                                                             \
+        begin(acc, size, by.offset + o);                                                              \
+        accumulate(acc, size, of->tap, by.weight + (ptrdiff_t)o * bands, bands, 0);                   \
+        UNROLL for (int c = 0; c < size; c++) sums[o + c][0] = acc[c][0], sums[o + c][1] = acc[c][1]; \
+    } while (0)
+    FOR_BLOCKS(rows, BODY);
+#undef BODY
+}
+
+INLINE void see_valid(const projection *job, ptrdiff_t row, ptrdiff_t at, ptrdiff_t count, pixels *to) {
+    int32_t held[STEP];
+    for (int i = 0; i < STEP; i++) held[i] = -1;
+    for (ptrdiff_t i = 0; job->valid && i < count; i++) held[i] = -(job->valid[row * job->width + at + i] != 0);
+    memcpy(to->valid, held, sizeof(held));
+}
+
+/* Brightness, and where it lies between the levels: the least and the greatest tell which of them are needed. */
+INLINE void find_place(const projection *job, pixels *to) {
+    float places[STEP];
+    UNROLL for (int half = 0; half < 2; half++) {
+        vec bright = to->bright[half] = choose(to->valid[half], to->bright[half], splat(0.0f));
+        to->usable[half] = to->valid[half] & (bright >= job->limits[0]) & (bright <= job->limits[1]);
+        to->safe[half] = choose(to->usable[half], bright, splat(1.0f));
+        vec place = (logarithm(to->safe[half]) - job->low) * job->each;
+        to->place[half] = larger(smaller(place, splat((float)(job->levels - 1))), splat(0.0f));
+        store(places + half * LANES, to->place[half]);
+    }
+    to->least = to->most = places[0];
+    for (int i = 1; i < STEP; i++) {
+        to->least = places[i] < to->least ? places[i] : to->least;
+        to->most = places[i] > to->most ? places[i] : to->most;
+    }
+}
+
+INLINE void read_pixels(const projection *job, ptrdiff_t row, ptrdiff_t at, ptrdiff_t count, pixels *to) {
+    const float *line = row_of(&job->from, row) + at;
+    float rest[STEP];
+    to->bright[0] = to->bright[1] = splat(0.0f);
+    for (int band = 0; band < job->bands; band++) {
+        const float *from = line + band * job->from.band_stride;
+        if (count < STEP) {
+            for (int i = 0; i < STEP; i++) rest[i] = 1.0f;
+            memcpy(rest, from, (size_t)count * sizeof(float));
+            from = rest;
+        } else
+            __builtin_prefetch(from + AHEAD);
+        UNROLL for (int half = 0; half < 2; half++) {
+            vec value = load(from + half * LANES);
+            to->bright[half] += value * job->light[band];
+            store(to->logs[band] + half * LANES, value * job->factor[band]);
+        }
+    }
+    see_valid(job, row, at, count, to);
+    find_place(job, to);
+    vec floor[2] = {to->safe[0] * job->limits[2], to->safe[1] * job->limits[2]};
+    for (int band = 0; band < job->bands; band++)
+        UNROLL for (int half = 0; half < 2; half++) {
+            float *log = to->logs[band] + half * LANES;
+            store(log, logarithm(larger(load(log), floor[half])));
+        }
+}
+
+INLINE vec hat(vec place, float at) { return larger(1.0f - magnitude(place - at), splat(0.0f)); }
+
+/* Estimate, gain and sigma between the levels, four of them at a time and only those near some pixel's brightness. */
+INLINE void find_estimate(const projection *job, const pixels *of, responses by, vec made[8][2]) {
+    const int all = (job->levels + 3) / 4 * 4;
+    made[1][0] = made[1][1] = made[3][0] = made[3][1] = made[4][0] = made[4][1] = splat(0.0f);
+    for (int o = 0; o < all; o += 4) {
+        if ((float)(o + 4) <= of->least || (float)(o - 1) >= of->most) continue;
+        vec acc[MOST][2];
+        begin(acc, 4, by.offset + o);
+        accumulate(acc, 4, of->tap, by.weight + (ptrdiff_t)o * job->bands, job->bands, 0);
+        UNROLL for (int c = 0; c < 4; c++)
+            UNROLL for (int half = 0; half < 2; half++) {
+                vec near = hat(of->place[half], (float)(o + c));
+                made[1][half] += near * acc[c][half];
+                made[3][half] += near * job->tables[o + c];
+                made[4][half] += near * job->tables[all + o + c];
+            }
+    }
+}
+
+/* What the neighbours will hear, and the three coefficients of the anomaly. */
+INLINE void find_ground(const projection *job, const pixels *of, responses by, vec made[8][2]) {
+    vec sums[MOST_RESPONSES][2];
+    const int directions = job->directions;
+    respond(sums, packed(1 + directions), of, job->bands, by);
+    UNROLL for (int half = 0; half < 2; half++) {
+        vec square = {0}, slope = {0}, curve = {0}, inverse = 1.0f / of->safe[half];
+        for (int i = 0; i < directions; i++) {
+            const float *ground = job->ground + i;
+            vec expected = ground[0] + inverse * (ground[2 * directions] + inverse * ground[directions]);
+            vec along = sums[1 + i][half], methane = ground[3 * directions] / expected;
+            square += along * (along / expected);
+            slope += along * methane;
+            curve += ground[3 * directions] * methane;
+        }
+        made[2][half] = sums[0][half];
+        made[5][half] = job->share * square;
+        made[6][half] = -2.0f * job->share * slope;
+        made[7][half] = job->share * curve;
+    }
+}
+
+/* Learned functions of wavelength, in units of their spread over ground and this pixel's noise; their asinh. */
+INLINE void find_functions(const projection *job, const pixels *of, responses by, float *to, ptrdiff_t count) {
+    vec sums[MOST_RESPONSES][2];
+    respond(sums, packed(job->functions), of, job->bands, by);
+    vec inverse[2] = {1.0f / of->safe[0], 1.0f / of->safe[1]};
+    for (int i = 0; i < job->functions; i++) {
+        const float shot = job->noise[i], read_out = job->noise[job->functions + i];
+        vec value[2];
+        UNROLL for (int half = 0; half < 2; half++) {
+            vec spread = root(1.0f + inverse[half] * (shot + inverse[half] * read_out));
+            value[half] = choose(of->usable[half], inverse_hyperbolic_sine(sums[i][half] / spread), splat(0.0f));
+        }
+        put(to + i * job->plane, value[0], value[1], count);
+    }
+}
+
+/* What each window adds to the estimate, in ppm m, between the anchors near some pixel's brightness. */
+INLINE void find_windows(const projection *job, const pixels *of, responses by, float *to, ptrdiff_t count) {
+    vec sums[MOST_RESPONSES][2], parts[MOST_RESPONSES][2];
+    const int windows = job->windows, rows = packed(windows);
+    const float ratio = (float)(job->anchors - 1) / (float)(job->levels - 1);
+    memset(parts, 0, (size_t)windows * sizeof(parts[0]));
+    for (int a = 0; a < job->anchors; a++, by = after(by, rows, job->bands)) {
+        if ((float)(a + 1) <= of->least * ratio || (float)(a - 1) >= of->most * ratio) continue;
+        respond(sums, rows, of, job->bands, by);
+        UNROLL for (int half = 0; half < 2; half++) {
+            vec near = hat(of->place[half] * ratio, (float)a);
+            for (int i = 0; i < windows; i++) parts[i][half] += near * sums[i][half];
+        }
+    }
+    for (int i = 0; i < windows; i++) {
+        UNROLL for (int half = 0; half < 2; half++)
+            parts[i][half] = choose(of->usable[half], parts[i][half], splat(0.0f));
+        put(to + i * job->plane, parts[i][0], parts[i][1], count);
+    }
+}
 
 static void project_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
     const projection job = *(const projection *)given;
     const ptrdiff_t width = job.width, layer = job.rows * width;
-    const int bands = job.bands, levels = job.levels, directions = job.directions, all = levels + 1 + directions;
-    for (ptrdiff_t row = first; row < last; row++) {
-        float logs[MOST_BANDS][STEP], rest[STEP];
-        vec sums[MOST_RESPONSES][2];
-        const float *tap[MOST_BANDS];
-        for (int band = 0; band < bands; band++) tap[band] = logs[band];
+    const responses levels = {job.weight, job.offset}, ground = after(levels, (job.levels + 3) / 4 * 4, job.bands);
+    const responses functions = after(ground, packed(1 + job.directions), job.bands);
+    const responses windows = after(functions, packed(job.functions), job.bands);
+    pixels here;
+    for (int band = 0; band < job.bands; band++) here.tap[band] = here.logs[band];
+    for (ptrdiff_t row = first; row < last; row++)
         for (ptrdiff_t at = 0; at < width; at += STEP) {
-            ptrdiff_t count = width - at < STEP ? width - at : STEP;
-            vec bright[2] = {{0}, {0}}, safe[2], floor[2];
-            ivec usable[2];
-            for (int band = 0; band < bands; band++) {
-                const float *from = job.radiance + band * job.band_stride + row * job.row_stride + at;
-                if (count < STEP) {
-                    for (int i = 0; i < STEP; i++) rest[i] = 1.0f;
-                    memcpy(rest, from, (size_t)count * sizeof(float));
-                    from = rest;
-                } else
-                    __builtin_prefetch(from + AHEAD);
-                UNROLL for (int half = 0; half < 2; half++) {
-                    vec value = load(from + half * LANES);
-                    bright[half] += value * job.light[band];
-                    store(logs[band] + half * LANES, value * job.factor[band]);
-                }
-            }
-            UNROLL for (int half = 0; half < 2; half++) {
-                usable[half] = (bright[half] >= job.limits[0]) & (bright[half] <= job.limits[1]);
-                safe[half] = choose(usable[half], bright[half], splat(1.0f));
-                floor[half] = safe[half] * job.limits[2];
-            }
-            for (int band = 0; band < bands; band++)
-                UNROLL for (int half = 0; half < 2; half++) {
-                    float *to = logs[band] + half * LANES;
-                    store(to, logarithm(larger(load(to), floor[half])));
-                }
-#define BODY(size)                                                                       \
-    do {                                                                                 \
-        vec acc[MOST][2];                                                                \
-        begin(acc, size, job.offset + o);                                                    \
-        accumulate(acc, size, tap, job.weight + (ptrdiff_t)o * bands, bands, 0);             \
-        UNROLL for (int c = 0; c < size; c++) sums[o + c][0] = acc[c][0], sums[o + c][1] = acc[c][1]; \
-    } while (0)
-            FOR_BLOCKS(all, BODY);
-#undef BODY
+            ptrdiff_t count = width - at < STEP ? width - at : STEP, place = row * job.stride + at;
             vec made[8][2];
+            read_pixels(&job, row, at, count, &here);
+            find_estimate(&job, &here, levels, made);
+            find_ground(&job, &here, ground, made);
             UNROLL for (int half = 0; half < 2; half++) {
-                vec hat[MOST_RESPONSES], place = (logarithm(safe[half]) - job.low) * job.each, inverse = 1.0f / safe[half];
-                place = larger(smaller(place, splat((float)(levels - 1))), splat(0.0f));
-                vec estimate = {0}, square = {0}, slope = {0}, curve = {0};
-                for (int i = 0; i < levels; i++) {
-                    hat[i] = larger(1.0f - magnitude(place - (float)i), splat(0.0f));
-                    estimate += hat[i] * sums[i][half];
-                }
-                for (int i = 0; i < directions; i++) {
-                    const float *of = job.ground + i;
-                    vec expected = of[0] + inverse * (of[2 * directions] + inverse * of[directions]);
-                    vec along = sums[levels + 1 + i][half], scaled = along / expected, methane = of[3 * directions] / expected;
-                    square += along * scaled;
-                    slope += along * methane;
-                    curve += of[3 * directions] * methane;
-                }
-                made[0][half] = bright[half];
-                made[1][half] = estimate;
-                made[2][half] = sums[levels][half];
-                made[3][half] = between(job.tables, hat, levels);
-                made[4][half] = between(job.tables + levels, hat, levels);
-                made[5][half] = job.share * square;
-                made[6][half] = -2.0f * job.share * slope;
-                made[7][half] = job.share * curve;
-                for (int i = 1; i < 8; i++) made[i][half] = choose(usable[half], made[i][half], splat(0.0f));
+                made[0][half] = here.bright[half];
+                for (int i = 1; i < 8; i++) made[i][half] = choose(here.usable[half], made[i][half], splat(0.0f));
             }
             for (int i = 0; i < 8; i++) put(job.out + i * layer + row * width + at, made[i][0], made[i][1], count);
+            if (job.functions) find_functions(&job, &here, functions, job.functions_out + place, count);
+            if (job.anchors) find_windows(&job, &here, windows, job.windows_out + place, count);
         }
-    }
 }
 
 /* Brightness, estimate, what the neighbours will hear, gain on what they tell, sigma, and three coefficients of the
- * anomaly: eight images of (row, col), 0 where a pixel is too dark or too bright, all but the brightness.
+ * anomaly: eight images of (row, col), 0 where a pixel is too dark or too bright, all but the brightness, and where it
+ * is not valid.
  *
+ * ring, begin: rows of the radiance, and where the first of them stands. valid: a byte a pixel, or NULL if all are.
  * light and factor: a number a band, for the brightness and before the logarithm. limits: least and greatest brightness,
- * and the least radiance over that of the pixel's brightness. weight: `levels` rows, one for the neighbours, then
- * `directions`, packed in blocks; offset: one number a row. tables: gain, then sigma, of each level. low, each: place of
- * a logarithm of brightness, `(log - low) * each`. ground: clutter, read-out, shot and methane of each direction. */
+ * and the least radiance over that of the pixel's brightness. weight: `levels` rows, one for the neighbours and
+ * `directions`, `functions`, and `windows` for each of the `anchors`; each kind filled up with zeros (levels to fours,
+ * the others to what fives and fours make up) and packed by itself; offset: one number a row. tables: gain, then sigma, of
+ * each level. low, each: place of a logarithm of brightness, `(log - low) * each`. ground: clutter, read-out, shot and
+ * methane of each direction. noise: of each function by shot, then by read-out.
+ *
+ * functions_out takes the functions' planes, windows_out those of the windows in ppm m, rows `stride` and planes `plane`
+ * floats apart; anchors lie as far apart as the levels do, from the first to the last. */
 void EXPORT(project_spectra)(
     int32_t threads, int64_t rows, int64_t width, int32_t bands, const float *radiance, int64_t band_stride,
-    int64_t row_stride, const float *light, const float *factor, const float *limits, int32_t levels, int32_t directions,
-    const float *weight, const float *offset, const float *tables, float low, float each, const float *ground,
-    float share, float *out) {
-    projection job = {rows,   width,      bands,  radiance, band_stride, row_stride, light, factor, limits,
-                      levels, directions, weight, offset,   tables,      low,        each,  ground, share,  out};
+    int64_t row_stride, int64_t ring, int64_t begin, const uint8_t *valid, const float *light, const float *factor,
+    const float *limits, int32_t levels, int32_t directions, const float *weight, const float *offset,
+    const float *tables, float low, float each, const float *ground, float share, float *out, int32_t functions,
+    int32_t anchors, int32_t windows, const float *noise, float *functions_out, float *windows_out, int64_t stride,
+    int64_t plane) {
+    projection job = {
+        rows,  width, bands,  {radiance, band_stride, row_stride, ring, begin}, valid, light,     factor,
+        limits, levels, directions, weight, offset, tables, low, each, ground, share, out, functions,
+        anchors, windows, noise, functions_out, windows_out, stride, plane};
     flame_share_rows(threads, rows, ROWS_AT_ONCE, project_rows, &job);
-}
-
-#define MOST_LIGHT 2.0f
-
-/* How much a pixel counts among its neighbours: by its light. */
-INLINE float influence(float brightness, const float *limits) {
-    float held = brightness < MOST_LIGHT ? brightness : MOST_LIGHT;
-    return (brightness >= limits[0]) & (brightness <= limits[1]) ? held : 0.0f;
 }
 
 typedef struct {
@@ -192,107 +308,4 @@ void EXPORT(finish_spectra)(
     const float *curve, int32_t nodes, float step, float *out) {
     finishing job = {rows, width, projected, limits, widening, curve, nodes, step, out};
     flame_share_rows(threads, rows, ROWS_AT_ONCE, finish_rows, &job);
-}
-
-/* The logarithm of one band of some pixels; of the floor at brightness 1 where they are not usable. */
-INLINE void log_block(const float *from, const float *bright, const float *weight, float factor, float floor, float *to) {
-    vec value = choose(load(weight) > 0.0f, load(from) * factor, splat(0.0f));
-    store(to, logarithm(larger(value, load(bright) * floor)));
-}
-
-typedef struct {
-    ptrdiff_t rows, width;
-    const float *radiance;
-    ptrdiff_t band_stride, row_stride;
-    const uint8_t *valid;
-    const int32_t *middle;
-    ptrdiff_t count;
-    const int32_t *bands;
-    int used;
-    const float *light, *factor, *limits;
-    float *out, *images;
-} sampling;
-
-static void sample_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
-    static const float near[3] = {1.0f, 2.0f, 1.0f};
-    const sampling job = *(const sampling *)given;
-    const ptrdiff_t width = job.width, line = width + 2, layer = job.count * width, all = job.used * layer;
-    const int used = job.used;
-    for (ptrdiff_t row = first; row < last; row++) {
-        float scratch[3 * line * 3 + 9 * width], *bright = scratch + 1, *weight = bright + 3 * line, *logs = weight + 3 * line;
-        float *share = logs + 3 * line - 1, *image = job.images + row * width;
-        memset(scratch, 0, sizeof(scratch));
-        for (int side = 0; side < 3; side++) {
-            ptrdiff_t at_row = job.middle[row] + side - 1;
-            if (at_row < 0 || at_row >= job.rows) continue;
-            float *sum = bright + side * line;
-            for (int band = 0; band < used; band++) {
-                const float *from = job.radiance + job.bands[band] * job.band_stride + at_row * job.row_stride;
-                for (ptrdiff_t at = 0; at < width; at++) sum[at] += from[at] * job.light[job.bands[band]];
-            }
-            for (ptrdiff_t at = 0; at < width; at++) {
-                weight[side * line + at] = job.valid[at_row * width + at] ? influence(sum[at], job.limits) : 0.0f;
-                if (weight[side * line + at] == 0.0f) sum[at] = 1.0f;
-            }
-        }
-        for (ptrdiff_t at = 0; at < width; at++) {
-            float total = 0.0f, noise = 0.0f;
-            for (int n = 0; n < 9; n++) {
-                ptrdiff_t from = n / 3 * line + at + n % 3 - 1;
-                float w = n == 4 || weight[from] == 0.0f ? 0.0f : near[n / 3] * near[n % 3] / 12.0f * weight[from];
-                share[n * width + at] = w;
-                total += w;
-                if (w > 0.0f) noise += w * w / bright[from];
-            }
-            int usable = weight[line + at] > 0.0f, ring = usable && total > 0.0f;
-            float each = ring ? 1.0f / total : 0.0f;
-            for (int n = 0; n < 9; n++) share[n * width + at] *= each;
-            image[at] = bright[line + at];
-            image[layer + at] = noise * bright[line + at] * each * each;
-            image[2 * layer + at] = usable ? 1.0f : 0.0f;
-            image[3 * layer + at] = ring ? 1.0f : 0.0f;
-        }
-        for (int band = 0; band < used; band++) {
-            float *own = job.out + band * layer + row * width, *ring = own + all;
-            for (int side = 0; side < 3; side++) {
-                ptrdiff_t at_row = job.middle[row] + side - 1;
-                if (at_row < 0 || at_row >= job.rows) continue;
-                const float *from = job.radiance + job.bands[band] * job.band_stride + at_row * job.row_stride;
-                float *to = logs + side * line;
-                ptrdiff_t at = 0;
-                for (; at + LANES <= width; at += LANES)
-                    log_block(from + at, bright + side * line + at, weight + side * line + at, job.factor[job.bands[band]], job.limits[2], to + at);
-                if (at == width) continue;
-                float part[4][LANES];
-                size_t size = (size_t)(width - at) * sizeof(float);
-                for (int i = 0; i < LANES; i++) part[0][i] = part[1][i] = part[2][i] = 1.0f;
-                memcpy(part[0], from + at, size);
-                memcpy(part[1], bright + side * line + at, size);
-                memcpy(part[2], weight + side * line + at, size);
-                log_block(part[0], part[1], part[2], job.factor[job.bands[band]], job.limits[2], part[3]);
-                memcpy(to + at, part[3], size);
-            }
-            memcpy(own, logs + line, (size_t)width * sizeof(float));
-            memset(ring, 0, (size_t)width * sizeof(float));
-            for (int n = 0; n < 9; n++) {
-                if (n == 4) continue;
-                const float *from = logs + n / 3 * line + n % 3 - 1, *of = share + n * width;
-                for (ptrdiff_t at = 0; at < width; at++) ring[at] += of[at] * from[at];
-            }
-        }
-    }
-}
-
-/* Some rows' log-radiance and that of each pixel's neighbours, `flame.filters.noise_aware.sample`.
- *
- * middle: which rows, `count` of them. bands: which bands, `used` of them. out: own and neighbours' log-radiance,
- * (2, band, row, col). images: brightness (1 where not usable), neighbours' noise in units of the pixel's own, whether it
- * is usable and whether it has neighbours: (4, row, col). */
-void EXPORT(sample_spectra)(
-    int32_t threads, int64_t rows, int64_t width, const float *radiance, int64_t band_stride, int64_t row_stride,
-    const uint8_t *valid, const int32_t *middle, int64_t count, const int32_t *bands, int32_t used, const float *light,
-    const float *factor, const float *limits, float *out, float *images) {
-    sampling job = {rows,  width, radiance, band_stride, row_stride, valid, middle, count,
-                    bands, used,  light,    factor,      limits,     out,   images};
-    flame_share_rows(threads, count, 1, sample_rows, &job);
 }

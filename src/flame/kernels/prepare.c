@@ -1,11 +1,17 @@
 /* What comes before the first learned weight, `flame.prepare`: logarithm, filling, whitening, pixel fields. */
 #include "vectors.h"
 
-/* The logarithm of one band of one row, and the least and greatest of its pixels' bands so far. */
-INLINE void logarithm_block(const float *from, float *to, float *least, float *most, float floor, float factor, int begins) {
-    vec value = load(from), l = begins ? value : load(least), m = begins ? value : load(most);
+/* The least and greatest of some pixels' bands so far; once NaN, always NaN. */
+INLINE void widen_range(vec value, float *least, float *most, int begins) {
+    vec l = begins ? value : load(least), m = begins ? value : load(most);
     store(least, choose((value >= l) | (l != l), l, value));
     store(most, choose((value <= m) | (m != m), m, value));
+}
+
+/* The logarithm of one band of one row, and the least and greatest of its pixels' bands so far. */
+INLINE void logarithm_block(const float *from, float *to, float *least, float *most, float floor, float factor, int begins) {
+    vec value = load(from);
+    widen_range(value, least, most, begins);
     store(to, logarithm(larger(value, splat(floor)) * factor));
 }
 
@@ -56,6 +62,42 @@ void EXPORT(take_logarithm)(
     logarithms job = {rows, width, bands, radiance, band_stride, row_stride, begin, floor, factor, out, block_rows, tile,
                       low, high};
     flame_share_rows(threads, rows, ROWS_AT_ONCE, logarithm_rows, &job);
+}
+
+typedef struct {
+    ptrdiff_t width;
+    int bands;
+    const float *radiance;
+    ptrdiff_t band_stride, row_stride, ring, begin;
+    float *low, *high;
+} ranges;
+
+static void range_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
+    const ranges job = *(const ranges *)given;
+    ptrdiff_t whole = job.width / LANES * LANES;
+    size_t left = (size_t)(job.width - whole) * sizeof(float);
+    for (ptrdiff_t row = first; row < last; row++) {
+        const float *from = job.radiance + (row + job.begin) % job.ring * job.row_stride;
+        float *least = job.low + row * job.width, *most = job.high + row * job.width, end[3][LANES] = {{0}};
+        for (int band = 0; band < job.bands; band++, from += job.band_stride) {
+            for (ptrdiff_t at = 0; at < whole; at += LANES)
+                widen_range(load(from + at), least + at, most + at, band == 0);
+            if (!left) continue;
+            memcpy(end[0], from + whole, left);
+            widen_range(load(end[0]), end[1], end[2], band == 0);
+        }
+        memcpy(least + whole, end[1], left);
+        memcpy(most + whole, end[2], left);
+    }
+}
+
+/* Least and greatest of each pixel's bands, NaN where one is, as images of (row, col): of the first `rows` of a ring of
+ * rows whose first stands at `begin`. */
+void EXPORT(pixel_range)(
+    int32_t threads, int64_t rows, int64_t width, int32_t bands, const float *radiance, int64_t band_stride,
+    int64_t row_stride, int64_t ring, int64_t begin, float *low, float *high) {
+    ranges job = {width, bands, radiance, band_stride, row_stride, ring, begin, low, high};
+    flame_share_rows(threads, rows, ROWS_AT_ONCE, range_rows, &job);
 }
 
 typedef struct {

@@ -56,12 +56,18 @@ INLINE vec choose(ivec which, vec yes, vec no) { return (vec)((which & (ivec)yes
 #if LANES == 16 && defined(__AVX512F__)
 INLINE vec larger(vec a, vec b) { return (vec)_mm512_max_ps((__m512)a, (__m512)b); }
 INLINE vec smaller(vec a, vec b) { return (vec)_mm512_min_ps((__m512)a, (__m512)b); }
+INLINE vec root(vec a) { return (vec)_mm512_sqrt_ps((__m512)a); }
 #elif LANES == 8 && defined(__AVX__)
 INLINE vec larger(vec a, vec b) { return (vec)_mm256_max_ps((__m256)a, (__m256)b); }
 INLINE vec smaller(vec a, vec b) { return (vec)_mm256_min_ps((__m256)a, (__m256)b); }
+INLINE vec root(vec a) { return (vec)_mm256_sqrt_ps((__m256)a); }
 #else
 INLINE vec larger(vec a, vec b) { return choose(a > b, a, b); }
 INLINE vec smaller(vec a, vec b) { return choose(a < b, a, b); }
+INLINE vec root(vec a) {
+    for (int i = 0; i < LANES; i++) a[i] = __builtin_sqrtf(a[i]);
+    return a;
+}
 #endif
 INLINE vec magnitude(vec a) { return (vec)((ivec)a & 0x7fffffff); }
 
@@ -120,10 +126,8 @@ INLINE vec softplus(vec x) {
 INLINE vec sigmoid(vec x) { return 1.0f / (1.0f + exponential(-x)); }
 
 INLINE vec inverse_hyperbolic_sine(vec x) {
-    vec size = magnitude(x), root;
-    vec square = size * size + 1.0f;
-    for (int i = 0; i < LANES; i++) root[i] = __builtin_sqrtf(square[i]);
-    vec value = logarithm(size + root);
+    vec size = magnitude(x);
+    vec value = logarithm(size + root(size * size + 1.0f));
     return choose(x < 0.0f, -value, value);
 }
 

@@ -125,7 +125,8 @@ class Detector:
         facts, shape = self.manifest, (self.manifest.tile, self.manifest.tile)
         if facts.plane_facts is not None:
             functions = plane_arrays(package)["functions"]
-            return PlanePreparer(facts.plane_facts.planes, functions, facts.bands, shape, facts.prepare.pixels)
+            how = facts.plane_facts.planes
+            return PlanePreparer(how, functions, facts.bands, shape, facts.prepare.pixels, threads=threads)
         return TilePreparer(
             *(facts.prepare, facts.inputs, facts.bands, shape, np.array(facts.absorption), threads),
             block_rows=self._backend.block_rows,

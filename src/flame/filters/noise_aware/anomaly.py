@@ -88,9 +88,11 @@ def find_anomalies(
     excess = np.maximum(distance / typical - 1.0, 0.0)
     z = (fit.estimate_ppm_m - plume_ppm_m) / fit.sigma_ppm_m
     squares = np.minimum(np.square(z), _MOST_Z**2)
-    parts = np.array_split(np.argsort(excess, kind="stable"), _PARTS)
-    x = np.array([excess[part].mean() for part in parts])
-    y = np.array([squares[part].mean() for part in parts])
+    order = np.argsort(excess, kind="stable")
+    size, more = divmod(order.size, _PARTS)
+    ends = np.arange(_PARTS + 1) * size + np.minimum(np.arange(_PARTS + 1), more)
+    sums = (np.add.reduceat(values[order], ends[:-1], dtype=np.float64) for values in (excess, squares))
+    x, y = (total / np.diff(ends) for total in sums)
     # Relative errors alike, so that the few outlying pixels count as much as the many others.
     found, _ = nnls(np.stack([np.ones_like(x), x], axis=1) / y[:, None], np.ones_like(y))
     return replace(anomaly, typical=typical, widening=(float(max(found[0], 0.5)), float(found[1])))

@@ -17,7 +17,8 @@ from flame.filters.noise_aware.sample import RowSample, Scale, draw_sample
 from flame.filters.noise_aware.saturation import Saturation, saturation_of
 from flame.filters.noise_aware.settings import NoiseAwareSettings
 from flame.filters.noise_aware.smoothing import honest_factor, smooth
-from flame.filters.pixels import pixels_of
+from flame.filters.pixels import check_pixels
+from flame.kernels import Kernels
 from flame.physics import ABSORPTION_UNIT_PPM_M, BandSet, unit_absorption
 
 __all__ = ["NoiseAwareBackground", "estimate_background"]
@@ -84,10 +85,14 @@ def _darkest(law: NoiseLaw, scale: Scale, limit: float) -> float:
 
 
 def estimate_background(
-    radiance: Float32[np.ndarray, "band row col"],
+    radiance: Float32[np.ndarray, "band ring col"],
     bands: BandSet,
     valid: Bool[np.ndarray, "row col"],
     settings: NoiseAwareSettings | None = None,
+    kernels: Kernels | None = None,
+    *,
+    first: int = 0,
+    workers: int | None = None,
 ) -> NoiseAwareBackground:
     """Learns a tile's ground and noise; plumes are found and subtracted between the passes.
 
@@ -96,17 +101,20 @@ def estimate_background(
     shrunk to its diagonal by leave-one-out likelihood.
 
     Args:
-        radiance: Image, in any unit of radiance.
+        radiance: Image, in any unit of radiance; a ring of rows if `first` is not 0.
         bands: Its bands.
         valid: Which pixels to use.
         settings: Defaults if None.
+        kernels: The kernels to use; those of this processor if None.
+        first: Where in `radiance` the first row stands; after the last comes row 0.
+        workers: Threads; as many as filters take if None.
 
     Raises:
         FilterError: If there is nothing to learn from; the message says why.
     """
     settings = settings or NoiseAwareSettings()
-    pixels_of(radiance, bands, valid)
-    scale, sample = draw_sample(radiance, valid, settings)
+    check_pixels(radiance, bands, valid)
+    scale, sample = draw_sample(radiance, valid, settings, kernels, first=first, workers=workers)
     live = scale.live
     spectrum = unit_absorption(bands)[live] / ABSORPTION_UNIT_PPM_M
     each = PIXELS_PER_BAND * len(spectrum)
@@ -114,7 +122,7 @@ def estimate_background(
     neighbours = settings.neighbours and int(np.count_nonzero(sample.has_ring)) >= 2 * each
     ring_noise = float(np.median(sample.ring_noise[sample.has_ring])) if neighbours else 1.0
     bins = min(settings.bins, count // each)
-    binned = bin_sample(sample, max(1, bins), neighbours=neighbours)
+    binned = bin_sample(sample, max(1, bins), neighbours=neighbours, kernels=kernels, workers=workers)
     given = None
     if bins < LEAST_BINS and settings.sensor is not None:
         full = law_of_sensor(settings.sensor, bands, np.maximum(scale.reference, 1e-6))

@@ -18,7 +18,7 @@ from flame.filters.pixels import threads
 from flame.kernels import Kernels
 from flame.physics import BandMismatchError, BandSet
 
-__all__ = ["NoiseAwareResult", "Posterior", "apply", "layers", "noise_aware_fields", "score"]
+__all__ = ["NoiseAwareResult", "Posterior", "apply", "finish", "layers", "noise_aware_fields", "score"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,16 +106,39 @@ def apply(
     if bands != background.bands:
         raise BandMismatchError(background.bands, bands)
     kernels = kernels_for(radiance, kernels)
-    seen = project(background, radiance, valid, kernels)
+    return finish(background, project(background, radiance, valid, kernels), kernels)
+
+
+def finish(
+    background: NoiseAwareBackground,
+    seen: Projection,
+    kernels: Kernels | None,
+    *,
+    workers: int | None = None,
+    out: Float32[np.ndarray, "4 row col"] | None = None,
+) -> NoiseAwareResult:
+    """Neighbours, anomaly and saturation: what `project` saw becomes enhancement and sigma.
+
+    Args:
+        background: What was projected on.
+        seen: The projection.
+        kernels: The kernels to use; NumPy if None.
+        workers: Threads; as many as filters take if None.
+        out: Where the kernels put enhancement, sigma, brightness and anomaly; new memory if None.
+
+    Raises:
+        FilterError: If a valid pixel held no radiance.
+    """
     if not np.isfinite(seen.layers[0]).all():
         raise FilterError("valid pixels hold NaN, infinite or absurdly large radiance; mark them invalid")
     if kernels is None:
         return _finish_with_numpy(background, seen)
+    shape = seen.layers.shape[1:]
     limits, curve = background.scale.limits, background.saturation.table
     widening = np.array(background.anomaly.widening, dtype=np.float32)
-    out = np.empty((4, *valid.shape), dtype=np.float32)
+    out = np.empty((4, *shape), dtype=np.float32) if out is None else out
     kernels.finish_spectra(
-        *(threads(), *valid.shape, seen.layers.ctypes.data, limits.ctypes.data, widening.ctypes.data),
+        *(workers or threads(), *shape, seen.layers.ctypes.data, limits.ctypes.data, widening.ctypes.data),
         *(curve.ctypes.data, curve.shape[1], background.saturation.step, out.ctypes.data),
     )
     return NoiseAwareResult(out[0], out[1], np.isfinite(out[1]), out[2], out[3])

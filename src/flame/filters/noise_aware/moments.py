@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Float64, Int
 
 from flame.filters.noise_aware.sample import RowSample
+from flame.filters.pixels import threads
+from flame.kernels import Kernels, load_kernels
+from flame.kernels.limits import CHUNK, MOST_BANDS, SUM_STEP
 
-__all__ = ["CHUNK", "BinnedSample", "Moments", "bin_sample"]
+__all__ = ["CHUNK", "BinnedSample", "Moments", "PlumeSums", "bin_sample"]
 
-CHUNK = 64
-"""Pixels of one product: so few that BLAS stays on one thread, whose waking would take longer than the sums."""
+# CHUNK pixels make one product: so few that BLAS stays on one thread, whose waking would take longer than the sums.
+
+
+@dataclass(frozen=True, eq=False)
+class PlumeSums:
+    """What a known plume adds to the sums of products in each bin.
+
+    Attributes:
+        square: Sums of its square.
+        cross: Sums of plume times spectra, which hold it.
+        spectrum: Change of log-radiance by a plume of 1.
+    """
+
+    square: Float64[np.ndarray, " bin"]
+    cross: Float64[np.ndarray, "bin band"]
+    spectrum: Float64[np.ndarray, " band"]
+
+    def taken_from(
+        self, second: Float64[np.ndarray, "band band"], weight: Float64[np.ndarray, " bin"]
+    ) -> Float64[np.ndarray, "band band"]:
+        """Products of the first bands, summed over the bins with these weights, without the plume."""
+        spectrum = self.spectrum[: len(second)]
+        mixed = np.outer(weight @ self.cross[:, : len(second)], spectrum)
+        return np.asarray(second - mixed - mixed.T + (weight @ self.square) * np.outer(spectrum, spectrum))
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +51,7 @@ class Moments:
         first: Sums.
         second: Sums of products.
         inverse, inverse_square: Means of `1 / r` and `1 / r^2`, r the brightness.
+        plume: What to take from `second`: it is taken from sums over bins, which are fewer.
     """
 
     count: Float64[np.ndarray, " bin"]
@@ -32,6 +59,7 @@ class Moments:
     second: Float64[np.ndarray, "bin band band"]
     inverse: Float64[np.ndarray, " bin"]
     inverse_square: Float64[np.ndarray, " bin"]
+    plume: PlumeSums | None = None
 
     def covariance(
         self, weight: Float64[np.ndarray, " bin"]
@@ -39,7 +67,17 @@ class Moments:
         """Mean and covariance with a weight for the pixels of each bin."""
         total = float(weight @ self.count)
         mean = weight @ self.first / total
-        return mean, np.tensordot(weight, self.second, axes=1) / total - np.outer(mean, mean)
+        second = np.tensordot(weight, self.second, axes=1)
+        second = second if self.plume is None else self.plume.taken_from(second, weight)
+        return mean, second / total - np.outer(mean, mean)
+
+    def covariance_in(self, number: int, bands: int) -> Float64[np.ndarray, "band band"]:
+        """Covariance of the first bands in one bin."""
+        mean = self.first[number, :bands] / self.count[number]
+        second = self.second[number, :bands, :bands]
+        if self.plume is not None:
+            second = self.plume.taken_from(second, np.eye(len(self.count))[number])
+        return np.asarray(second / self.count[number] - np.outer(mean, mean))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,36 +115,93 @@ class BinnedSample:
         """The moments with `plume * spectrum` subtracted from each pixel and from its neighbours."""
         if not plume_ppm_m.any():
             return self.moments
-        padded = np.zeros(len(self.chunks) * CHUNK, dtype=np.float32)
-        padded[: plume_ppm_m.size] = plume_ppm_m
-        plume = padded.reshape(-1, CHUNK)
-        cross = _by_bin(np.matmul(self.chunks, plume[..., None], dtype=np.float64)[..., 0], self.edges)
-        total = _by_bin(plume.sum(axis=1, dtype=np.float64), self.edges)
-        square = _by_bin(np.square(plume).sum(axis=1, dtype=np.float64), self.edges)
+        # Plumes are few: only their pixels are looked at.
+        where = np.flatnonzero(plume_ppm_m)
+        plume = plume_ppm_m[where].astype(np.float64)
+        spectra = self.chunks[where // CHUNK, :, where % CHUNK].astype(np.float64)
+        among = np.searchsorted(where, self.edges * CHUNK)
+        parts = [slice(low, high) for low, high in pairwise(among)]
+        cross = np.stack([plume[part] @ spectra[part] for part in parts])
+        total, square = (np.array([values[part].sum() for part in parts]) for values in (plume, np.square(plume)))
         both = np.tile(spectrum, self.chunks.shape[1] // len(spectrum))
-        m = self.moments
-        mixed = cross[:, :, None] * both
-        second = m.second - mixed - mixed.transpose(0, 2, 1) + square[:, None, None] * np.outer(both, both)
-        return Moments(m.count, m.first - np.outer(total, both), second, m.inverse, m.inverse_square)
+        first = self.moments.first - np.outer(total, both)
+        return replace(self.moments, first=first, plume=PlumeSums(square, cross, both))
 
 
 def _by_bin(values: Float[np.ndarray, "chunk ..."], edges: Int[np.ndarray, " edge"]) -> Float64[np.ndarray, "bin ..."]:
     return np.stack([values[low:high].sum(axis=0, dtype=np.float64) for low, high in pairwise(edges)])
 
 
-def bin_sample(sample: RowSample, bins: int, *, neighbours: bool) -> BinnedSample:
+def bin_sample(
+    sample: RowSample, bins: int, *, neighbours: bool, kernels: Kernels | None = None, workers: int | None = None
+) -> BinnedSample:
     """Sorts a sample and adds it up.
 
     Args:
         sample: The sample.
         bins: How many bins at most; each holds whole chunks.
         neighbours: Whether neighbours' spectra are looked at too.
+        kernels: The kernels to use; those of this processor if None.
+        workers: Threads; as many as filters take if None.
     """
     used = np.flatnonzero(sample.usable)
-    order = used[np.argsort(sample.brightness[used], kind="stable")]
+    order = used[np.argsort(sample.brightness[used], kind="stable")].astype(np.int64, copy=False)
+    count = -(-order.size // CHUNK)
+    edges = np.linspace(0, count, min(bins, count) + 1).round().astype(np.int64)
+    kernels = (kernels or load_kernels()) if len(sample.log_spectra) <= MOST_BANDS else None
+    has_ring = sample.has_ring[order]
+    if kernels is None:
+        chunks, first, second = _add_up_with_numpy(sample, order, edges, neighbours)
+    else:
+        chunks, first, second = _add_up(kernels, workers or threads(), sample, order, has_ring, edges, neighbours)
+    brightness = sample.brightness[order]
+    ends = np.minimum(edges * CHUNK, order.size)
+    sizes = np.diff(ends)
+    inverse = 1.0 / brightness.astype(np.float64)
+    moments = Moments(
+        count=sizes.astype(np.float64),
+        first=first,
+        second=second,
+        inverse=np.add.reduceat(inverse, ends[:-1]) / sizes,
+        inverse_square=np.add.reduceat(np.square(inverse), ends[:-1]) / sizes,
+    )
+    return BinnedSample(order, brightness, has_ring, chunks, edges, moments)
+
+
+_Sums: TypeAlias = tuple[
+    Float32[np.ndarray, "chunk band 64"], Float64[np.ndarray, "bin band"], Float64[np.ndarray, "bin band band"]
+]
+
+
+def _add_up(
+    kernels: Kernels,
+    workers: int,
+    sample: RowSample,
+    order: Int[np.ndarray, " pixel"],
+    has_ring: Bool[np.ndarray, " pixel"],
+    edges: Int[np.ndarray, " edge"],
+    neighbours: bool,
+) -> _Sums:
+    """The pixels in chunks, and first and second moments of each bin."""
+    bands, pixels = sample.log_spectra.shape
+    parts, bins = 1 + neighbours, len(edges) - 1
+    own, ring = (np.ascontiguousarray(part) for part in (sample.log_spectra, sample.ring))
+    side = -(-parts * bands // SUM_STEP) * SUM_STEP
+    chunks = np.empty((int(edges[-1]), parts * bands, CHUNK), dtype=np.float32)
+    first = np.empty((bins, parts * bands))
+    second = np.empty((bins, side, side))
+    address = [array.ctypes.data for array in (own, ring, order, has_ring, edges, chunks, first, second)]
+    kernels.bin_spectra(workers, bins, order.size, pixels, bands, parts, *address)
+    return chunks, first, second[:, : parts * bands, : parts * bands]
+
+
+def _add_up_with_numpy(
+    sample: RowSample, order: Int[np.ndarray, " pixel"], edges: Int[np.ndarray, " edge"], neighbours: bool
+) -> _Sums:
+    """The same in NumPy."""
     bands = len(sample.log_spectra)
     parts = [sample.log_spectra, sample.ring] if neighbours else [sample.log_spectra]
-    count = -(-order.size // CHUNK)
+    count = int(edges[-1])
     flat = np.zeros((len(parts) * bands, count * CHUNK), dtype=np.float32)
     for number, part in enumerate(parts):
         np.take(part, order, axis=1, out=flat[number * bands : (number + 1) * bands, : order.size], mode="clip")
@@ -114,7 +209,6 @@ def bin_sample(sample: RowSample, bins: int, *, neighbours: bool) -> BinnedSampl
         alone = np.flatnonzero(~sample.has_ring[order])
         flat[bands:, alone] = flat[:bands, alone]
     chunks = np.ascontiguousarray(flat.reshape(len(flat), count, CHUNK).transpose(1, 0, 2))
-    edges = np.linspace(0, count, min(bins, count) + 1).round().astype(np.intp)
     # In float64: a quiet sensor's noise is a hundred-millionth of the variance of brightness, and float32 loses it.
     exact = chunks.astype(np.float64)
     own = exact[:, :bands]
@@ -125,15 +219,4 @@ def bin_sample(sample: RowSample, bins: int, *, neighbours: bool) -> BinnedSampl
         second[:, bands:, bands:] = _by_bin(np.matmul(around, around.transpose(0, 2, 1)), edges)
         second[:, :bands, bands:] = _by_bin(np.matmul(own, around.transpose(0, 2, 1)), edges)
         second[:, bands:, :bands] = second[:, :bands, bands:].transpose(0, 2, 1)
-    brightness = sample.brightness[order]
-    ends = np.minimum(edges * CHUNK, order.size)
-    sizes = np.diff(ends)
-    inverse = 1.0 / brightness.astype(np.float64)
-    moments = Moments(
-        count=sizes.astype(np.float64),
-        first=_by_bin(exact.sum(axis=2), edges),
-        second=second,
-        inverse=np.add.reduceat(inverse, ends[:-1]) / sizes,
-        inverse_square=np.add.reduceat(np.square(inverse), ends[:-1]) / sizes,
-    )
-    return BinnedSample(order, brightness, sample.has_ring[order], chunks, edges, moments)
+    return chunks, _by_bin(exact.sum(axis=2), edges), second

@@ -67,10 +67,7 @@ class MeasuredNoise:
 
 def measure_noise(moments: Moments, bands: int) -> MeasuredNoise:
     """Conditional variances `1 / diag(C^-1)` of the first bands in each bin, which needs more pixels than bands."""
-    covariance = np.empty((len(moments.count), bands, bands))
-    for number, count in enumerate(moments.count):
-        mean = moments.first[number, :bands] / count
-        covariance[number] = moments.second[number, :bands, :bands] / count - np.outer(mean, mean)
+    covariance = np.stack([moments.covariance_in(number, bands) for number in range(len(moments.count))])
     scale = np.sqrt(np.einsum("nbb->nb", covariance))
     covariance /= scale[:, :, None] * scale[:, None, :]
     covariance[:, np.arange(bands), np.arange(bands)] = 1.0 + 1e-9

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int32
@@ -15,7 +14,10 @@ from flame.filters.pixels import Pixels, threads
 from flame.kernels import Kernels, load_kernels
 from flame.kernels.limits import MOST_BANDS, MOST_COLUMNS
 
-__all__ = ["FLOOR", "RowSample", "Scale", "draw_sample", "kernels_for", "neighbour_weight", "ring_kernel"]
+__all__ = [
+    *("FLOOR", "RowSample", "Scale", "cube_of", "draw_sample", "kernels_for", "neighbour_weight", "ring_kernel"),
+    "row_ring",
+]
 
 FLOOR = 0.2
 """Least radiance whose logarithm is taken, as a share of what a pixel of that brightness has in the band on average: a
@@ -105,19 +107,45 @@ def kernels_for(image: Float32[np.ndarray, "band row col"], wanted: Kernels | No
     return (wanted or load_kernels()) if bands <= MOST_BANDS and cols <= MOST_COLUMNS else None
 
 
+def row_ring(
+    radiance: Float32[np.ndarray, "band ring col"], rows: int, first: int
+) -> Float32[np.ndarray, "band row col"]:
+    """The first rows of a ring in their order; a view where they stand together."""
+    return (
+        radiance[:, first : first + rows]
+        if first + rows <= radiance.shape[1]
+        else np.roll(radiance, -first, 1)[:, :rows]
+    )
+
+
+def cube_of(
+    radiance: Float32[np.ndarray, "band ring col"], first: int
+) -> tuple[tuple[int, ...], Float32[np.ndarray, "band ring col"]]:
+    """Address, strides, rows and first row, as the kernels take a cube, and the array to hold on to meanwhile."""
+    if radiance.dtype != np.float32 or radiance.strides[2] != 4 or any(step % 4 for step in radiance.strides[:2]):
+        radiance = np.ascontiguousarray(radiance, dtype=np.float32)
+    band_stride, row_stride = (step // 4 for step in radiance.strides[:2])
+    return (radiance.ctypes.data, band_stride, row_stride, radiance.shape[1], first), radiance
+
+
 def draw_sample(
-    radiance: Float32[np.ndarray, "band row col"],
+    radiance: Float32[np.ndarray, "band ring col"],
     valid: Bool[np.ndarray, "row col"],
     settings: NoiseAwareSettings,
     kernels: Kernels | None = None,
+    *,
+    first: int = 0,
+    workers: int | None = None,
 ) -> tuple[Scale, RowSample]:
     """Looks at every k-th row and the rows beside it.
 
     Args:
-        radiance: The cube.
+        radiance: The cube; a ring of rows if `first` is not 0.
         valid: Which pixels to look at.
         settings: How many pixels to take, and which are too dark or too bright.
         kernels: The kernels to use; those of this processor if None.
+        first: Where in `radiance` the first row stands; after the last comes row 0.
+        workers: Threads; as many as filters take if None.
 
     Raises:
         FilterError: If a pixel marked valid holds no radiance, nothing varies, or nothing is lit.
@@ -126,7 +154,7 @@ def draw_sample(
     step = max(1, int(np.count_nonzero(valid)) // settings.sample_pixels)
     middle = held[(step - 1) // 2 :: step] if held.size > step else held
     seen = valid[middle].reshape(-1)
-    spectra = np.ascontiguousarray(radiance[:, middle]).reshape(len(radiance), -1)
+    spectra = radiance[:, (middle + first) % radiance.shape[1]].reshape(len(radiance), -1)
     reference = usable_pixels(Pixels(spectra, seen, (1, seen.size)), settings.background).mean
     with np.errstate(over="ignore", invalid="ignore"):
         spread = (spectra if seen.all() else spectra[:, seen]).std(axis=1)
@@ -136,8 +164,11 @@ def draw_sample(
         raise FilterError(f"no band varies over the {count} usable pixels: there is no background to tell a plume from")
     scale = Scale(reference, live, settings.background.min_albedo, settings.background.max_albedo)
     kernels = kernels_for(radiance, kernels)
-    look = _look_with_numpy if kernels is None else partial(_look, kernels)
-    spectra, images = look(radiance, valid, middle.astype(np.int32), scale)
+    rows = middle.astype(np.int32)
+    if kernels is None:
+        spectra, images = _look_with_numpy(row_ring(radiance, len(valid), first), valid, rows, scale)
+    else:
+        spectra, images = _look(kernels, radiance, valid, rows, scale, first=first, workers=workers)
     brightness, noise, usable, has_ring = images.reshape(4, -1)
     if not usable.any():
         raise FilterError("no valid pixel is lit: there is no background to compare with")
@@ -155,26 +186,28 @@ def draw_sample(
 
 def _look(
     kernels: Kernels,
-    radiance: Float32[np.ndarray, "band row col"],
+    radiance: Float32[np.ndarray, "band ring col"],
     valid: Bool[np.ndarray, "row col"],
     middle: Int32[np.ndarray, " middle"],
     scale: Scale,
+    *,
+    first: int = 0,
+    workers: int | None = None,
 ) -> tuple[Float32[np.ndarray, "2 live pixel"], Float32[np.ndarray, "4 pixel"]]:
     """Log-radiance of pixels and of their neighbours; brightness, noise of the neighbours, usable, has neighbours."""
-    if radiance.strides[2] != 4:
-        radiance = np.ascontiguousarray(radiance)
+    cube, held = cube_of(radiance, first)
     seen = np.ascontiguousarray(valid)
     bands = np.flatnonzero(scale.live).astype(np.int32)
     size = len(middle) * valid.shape[1]
     spectra = np.empty((2, len(bands), size), dtype=np.float32)
     images = np.empty((4, size), dtype=np.float32)
     light, factor, limits = scale.light, scale.factor, scale.limits
-    band_stride, row_stride = (stride // 4 for stride in radiance.strides[:2])
     kernels.sample_spectra(
-        *(threads(), *valid.shape, radiance.ctypes.data, band_stride, row_stride, seen.ctypes.data),
+        *(workers or threads(), *valid.shape, *cube, seen.ctypes.data),
         *(middle.ctypes.data, len(middle), bands.ctypes.data, len(bands), light.ctypes.data, factor.ctypes.data),
         *(limits.ctypes.data, spectra.ctypes.data, images.ctypes.data),
     )
+    del held
     return spectra, images
 
 

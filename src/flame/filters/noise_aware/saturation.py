@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Float32, Float64
@@ -49,10 +50,17 @@ class Saturation:
         return base + rise * inside + beyond * slope, slope
 
 
+@lru_cache(maxsize=4)
+def _log_transmittance(bands: BandSet) -> tuple[Float64[np.ndarray, " node"], Float64[np.ndarray, "band node"]]:
+    """Enhancements, and the logarithm of their transmittance: the same for every tile of a sensor."""
+    enhancement = MAX_ENHANCEMENT_PPM_M * np.linspace(0.0, 1.0, 4 * _NODES) ** 2
+    return enhancement, np.log(transmittance(enhancement, bands))
+
+
 def saturation_of(bands: BandSet, weight: Float64[np.ndarray, " band"]) -> Saturation:
     """The curve for one set of weights: its reading of the true transmittance of each enhancement, inverted."""
-    enhancement = MAX_ENHANCEMENT_PPM_M * np.linspace(0.0, 1.0, 4 * _NODES) ** 2
-    reading = weight @ np.log(transmittance(enhancement, bands))
+    enhancement, logs = _log_transmittance(bands)
+    reading = weight @ logs
     rising = np.concatenate([[True], np.diff(np.maximum.accumulate(reading)) > 0])
     top = reading[rising][-1]
     even = np.linspace(0.0, top, _NODES)

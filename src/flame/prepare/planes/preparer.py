@@ -15,13 +15,21 @@ from flame.physics import ABSORPTION_UNIT_PPM_M, BandSet, unit_absorption
 from flame.prepare.planes.settings import FIELD_NAMES, WIDTHS_PX, PlaneSettings
 from flame.prepare.planes.wavelengths import window_shares
 
-__all__ = ["MOST_SIGMA_PPM_M", "PlaneTile", "SpectralView", "prepare_planes", "view_spectra", "window_filters"]
+__all__ = [
+    *("MOST_SHARE", "MOST_SIGMA_PPM_M", "TINY", "PlaneTile", "SpectralView", "clutter_taps", "function_noise"),
+    *("prepare_planes", "view_spectra", "window_filters"),
+]
 
-_TINY = np.float32(1e-2)
+TINY = np.float32(1e-2)
+"""Added before logarithms; the least share of a clutter window that must be usable."""
+
 MOST_SIGMA_PPM_M = np.float32(1e5)
-"""Standard deviation of an estimate that says nothing."""
+"""Stands for the sigma of pixels that are not usable."""
 
-_MOST = np.float32(50.0)
+MOST_SHARE = np.float32(50.0)
+"""Windows add no more than this, in standard deviations of the estimate."""
+
+_CLUTTER_REACH = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +118,20 @@ def window_filters(
     return logs, weights
 
 
+def function_noise(
+    functions: Float64[np.ndarray, "function band"], law: Float64[np.ndarray, " band"]
+) -> Float64[np.ndarray, " function"]:
+    """Variance of functions of log-radiance whose bands have independent noise."""
+    return np.asarray(np.square(functions) @ law)
+
+
+def clutter_taps(settings: PlaneSettings) -> Float32[np.ndarray, " tap"]:
+    """The Gaussian of the local clutter, cut off at four standard deviations, of sum 1."""
+    reach = int(_CLUTTER_REACH * settings.clutter_px + 0.5)
+    taps = np.exp(-0.5 * np.square(np.arange(-reach, reach + 1) / settings.clutter_px))
+    return np.asarray(taps / taps.sum(), dtype=np.float32)
+
+
 def _windows(
     background: NoiseAwareBackground,
     view: SpectralView,
@@ -140,12 +162,15 @@ def _fields(
         planes[4 + 2 * number] = np.arcsinh(mean / unit)
     last = 3 + 2 * len(WIDTHS_PX)
     planes[last] = np.log(np.where(found.usable, found.brightness, np.float32(1)))
-    planes[last + 1] = np.float32(0.5) * np.log(found.anomaly + _TINY)
+    planes[last + 1] = np.float32(0.5) * np.log(found.anomaly + TINY)
     clip = np.float32(settings.clutter_clip)
     power = np.square(np.clip(z, -clip, clip)) * found.usable
-    seen = gaussian_filter(found.usable.astype(np.float32), settings.clutter_px)
-    around = gaussian_filter(power, settings.clutter_px) / np.maximum(seen, _TINY)
-    planes[last + 2] = np.float32(0.5) * np.log(around + _TINY)
+    seen, around = (
+        gaussian_filter(image, settings.clutter_px, truncate=_CLUTTER_REACH)
+        for image in (found.usable.astype(np.float32), power)
+    )
+    around /= np.maximum(seen, TINY)
+    planes[last + 2] = np.float32(0.5) * np.log(around + TINY)
     return planes
 
 
@@ -171,6 +196,6 @@ def prepare_planes(
     found = apply(background, radiance, bands, valid)
     sigma_ppm_m = np.where(found.usable, np.minimum(found.sigma_ppm_m, MOST_SIGMA_PPM_M), MOST_SIGMA_PPM_M)
     view = view_spectra(background, radiance, found)
-    windows = np.clip(_windows(background, view, sigma_ppm_m, settings.anchors), -_MOST, _MOST)
+    windows = np.clip(_windows(background, view, sigma_ppm_m, settings.anchors), -MOST_SHARE, MOST_SHARE)
     fields = _fields(found, sigma_ppm_m, settings)
     return PlaneTile(fields, windows, found.enhancement_ppm_m, sigma_ppm_m, found.usable), view

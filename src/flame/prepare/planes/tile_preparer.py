@@ -7,9 +7,13 @@ from jaxtyping import Bool, Float32, Float64
 from threadpoolctl import ThreadpoolController
 
 from flame.filters import FilterError
+from flame.filters.noise_aware.sample import row_ring
+from flame.filters.pixels import threads as filter_threads
+from flame.kernels import Kernels, load_kernels
 from flame.physics import BandSet
 from flame.prepare.level import find_floor
-from flame.prepare.planes.preparer import PlaneTile, SpectralView, prepare_planes
+from flame.prepare.planes.compiled import CompiledPlanes, room_for_planes
+from flame.prepare.planes.preparer import PlaneTile, SpectralView, function_noise, prepare_planes
 from flame.prepare.planes.settings import PlaneSettings
 from flame.prepare.planes.wavelengths import band_weights
 from flame.prepare.quality import UNUSABLE, Quality, pixel_quality
@@ -29,8 +33,8 @@ def apply_functions(
     """Functions of wavelength applied to spectra, each in units of its spread over training ground and this noise."""
     flat = view.residual.reshape(len(view.residual), -1)
     values = (functions.astype(np.float32) @ flat).reshape(len(functions), *view.inverse_brightness.shape)
-    square = np.square(functions)
-    read_out, shot = ((square @ law).astype(np.float32)[:, None, None] for law in (view.read_out, view.shot))
+    noise = (function_noise(functions, law).astype(np.float32) for law in (view.read_out, view.shot))
+    read_out, shot = (each[:, None, None] for each in noise)
     inverse = view.inverse_brightness
     return np.asarray(values / np.sqrt(np.float32(1) + inverse * (shot + inverse * read_out)))
 
@@ -44,6 +48,8 @@ class PlanePreparer:
         bands: Bands of the radiance.
         shape: Rows and columns of the tile.
         pixels: Which pixels are used.
+        threads: Threads to share the work among; as many as filters take unless given.
+        kernels: Compiled kernels, or None for NumPy; those of this processor unless given.
     """
 
     def __init__(
@@ -53,15 +59,25 @@ class PlanePreparer:
         bands: BandSet,
         shape: tuple[int, int],
         pixels: PixelSettings | None = None,
+        threads: int | None = None,
+        kernels: Kernels | str | None = "auto",
     ) -> None:
         self.settings, self.bands, self.shape = settings, bands, shape
         self._functions = functions.astype(np.float64) @ band_weights(bands)
         self._pixels = pixels or PixelSettings()
         self._blas = ThreadpoolController()
+        chosen = load_kernels() if isinstance(kernels, str) else kernels
+        fast = chosen is not None and room_for_planes(settings, len(functions), len(bands), shape[1])
+        workers = threads or filter_threads()
+        self._compiled = (
+            CompiledPlanes(chosen, settings, self._functions, bands, shape, workers)
+            if chosen is not None and fast
+            else None
+        )
 
     def prepare(
         self,
-        radiance: Float32[np.ndarray, "band row col"],
+        radiance: Float32[np.ndarray, "band ring col"],
         valid: Bool[np.ndarray, "row col"],
         rgb: Float32[np.ndarray, "3 row col"] | None = None,
         first: int = 0,
@@ -75,22 +91,43 @@ class PlanePreparer:
             first: Where in `radiance` the tile's first row stands; after the last row comes row 0.
         """
         del rgb
-        rows, cols = valid.shape
-        tile = np.roll(radiance, -first, axis=1)[:, :rows] if first else radiance[:, :rows]
         floor, _ = find_floor(radiance, valid, self._pixels, first)
-        with np.errstate(invalid="ignore"):
-            low, high = tile.min(axis=0), tile.max(axis=0)
+        low, high = self._range(radiance, len(valid), first)
         quality = pixel_quality(low, high, valid, self._pixels.saturation_radiance, floor)
         usable = (quality & UNUSABLE) == 0
-        whole, seen = (tile, usable) if (rows, cols) == self.shape else self._grown(tile, usable)
         try:
             # Threads of BLAS gain nothing on matrices this small, and on a busy computer they wait for each other.
             with self._blas.limit(limits=1, user_api="blas"):
-                planes, view = prepare_planes(whole, self.bands, seen, self.settings)
+                inputs, told = self._made(radiance, usable, first)
         except FilterError:
             return PreparedTile(self.bands, None, quality, usable)
-        quality |= np.where(usable & ~planes.usable[:rows, :cols], np.uint8(Quality.DARK), np.uint8(0))
-        return PreparedTile(self.bands, self._inputs(planes, apply_functions(self._functions, view)), quality, usable)
+        quality |= np.where(usable & ~told, np.uint8(Quality.DARK), np.uint8(0))
+        return PreparedTile(self.bands, inputs, quality, usable)
+
+    def _range(
+        self, radiance: Float32[np.ndarray, "band ring col"], rows: int, first: int
+    ) -> Float32[np.ndarray, "2 row col"]:
+        """Least and greatest radiance of each pixel."""
+        if self._compiled is not None:
+            return self._compiled.find_range(radiance, rows, first)
+        tile = row_ring(radiance, rows, first)
+        with np.errstate(invalid="ignore"):
+            return np.stack([tile.min(axis=0), tile.max(axis=0)])
+
+    def _made(
+        self, radiance: Float32[np.ndarray, "band ring col"], usable: Bool[np.ndarray, "row col"], first: int
+    ) -> tuple[dict[str, Float32[np.ndarray, ...]], Bool[np.ndarray, "row col"]]:
+        """The network's inputs, and the pixels that the filter can tell something of."""
+        rows, cols = usable.shape
+        if (rows, cols) != self.shape:
+            radiance, usable = self._grown(row_ring(radiance, rows, first), usable)
+            first = 0
+        if self._compiled is not None:
+            told = self._compiled.make(radiance, usable, first)
+            return self._compiled.inputs, told[:rows, :cols]
+        planes, view = prepare_planes(row_ring(radiance, len(usable), first), self.bands, usable, self.settings)
+        inputs = self._inputs(planes, apply_functions(self._functions, view))
+        return inputs, planes.usable[:rows, :cols]
 
     def _grown(
         self, tile: Float32[np.ndarray, "band rows cols"], usable: Bool[np.ndarray, "rows cols"]
