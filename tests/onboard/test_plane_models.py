@@ -150,3 +150,13 @@ def test_lines_pushed_one_by_one_give_the_scenes_own_mask(package: ModelPackage)
     blocks = [block for row in range(64) for block in stream.push(scene.methane().radiance[:, row : row + 1])]
     blocks += stream.close()
     assert np.array_equal(np.concatenate([block.mask for block in blocks]), whole.mask)
+
+
+@pytest.mark.parametrize("runtime", ["openvino", "native"])
+def test_engines_agree_in_every_map(package: ModelPackage, runtime: str) -> None:
+    scene = scene_of("prisma")
+    one, other = (Detector(package, name, threads=2).run(scene) for name in ("onnxruntime", runtime))
+    for name in ("score_ppm_m", "sigma_ppm_m", "estimate_ppm_m", "estimate_sigma_ppm_m"):
+        first, second = getattr(one, name), getattr(other, name)
+        known = np.isfinite(first) & np.isfinite(second)
+        assert np.allclose(first[known], second[known], rtol=2e-3, atol=0.5), name
