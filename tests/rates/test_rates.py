@@ -17,7 +17,6 @@ from flame.rates import (
     fetch_rate,
     find_shape,
     ime_rate,
-    merge_parts,
     plume_mass,
 )
 
@@ -136,12 +135,6 @@ def test_other_outlines_widen_the_error():
     wind, law = Wind(3.0, None, 0.1), EffectiveWind(0.4, 0.5)
     assert ime_rate(mass, wind, law, others).sigma_kg_h > 1.5 * ime_rate(mass, wind, law).sigma_kg_h
     assert ime_rate(mass, wind, EffectiveWind(0.4, 0.5, residual=0.2)).sigma_kg_h > ime_rate(mass, wind, law).sigma_kg_h
-
-
-def test_fragments_near_each_other_are_one_plume():
-    east, north = np.array([0.0, 500.0, 5000.0]), np.zeros(3)
-    assert merge_parts(east, north, np.full(3, 160.0), 200.0).tolist() == [0, 0, 1]
-    assert len(set(merge_parts(east, north, np.full(3, 100.0), 200.0).tolist())) == 3
 
 
 def test_fetch_of_a_line_and_of_one_pixel():

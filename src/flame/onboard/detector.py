@@ -55,6 +55,7 @@ class Detection:
         tiles: What happened to each tile.
         timings: Where the time went.
         runtime: Engine that ran the model.
+        sigma_ppm_m: Standard deviation of the score, infinite where unusable; None for models that do not tell.
     """
 
     probability: Float32[np.ndarray, "row col"]
@@ -66,6 +67,7 @@ class Detection:
     tiles: tuple[TileReport, ...]
     timings: Timings
     runtime: str
+    sigma_ppm_m: Float32[np.ndarray, "row col"] | None = None
 
     @property
     def flags(self) -> Quality:

@@ -15,6 +15,7 @@ from flame.files import WriteError, printable, require_writable
 from flame.io import OpenOptions, open_scene
 from flame.onboard import Detectors
 from flame.onboard.downlink import DataReduction
+from flame.pipeline.measure import MeasureSettings, measure_scene
 from flame.pipeline.scene_folders import SceneFolder, SceneInput, claim_folder
 from flame.pipeline.scene_products import PRODUCTS, SOFTWARE, read_section, write_products
 from flame.products.report import ReportSection, write_report
@@ -65,6 +66,8 @@ class _Job:
     """What is asked of every input alike."""
 
     options: OpenOptions
+    measure: MeasureSettings
+    measure_key: str
     downlink: bool
     force: bool
 
@@ -76,6 +79,7 @@ def detect_files(
     done: Callable[[Outcome], None] = lambda _: None,
     options: OpenOptions | None = None,
     *,
+    measure: MeasureSettings | None = None,
     downlink: bool = False,
     force: bool = False,
 ) -> list[Outcome]:
@@ -90,14 +94,17 @@ def detect_files(
         detectors: Which model and engine.
         done: Called after each input.
         options: Unit and masks, for all inputs.
+        measure: Winds, and how plumes are measured.
         downlink: Whether to write downlink packets too.
         force: Whether to do finished inputs again.
 
     Raises:
+        WindError: If a wind file is not there; before the work.
         WriteError: If `out` cannot be written to; before the work, or for the report after it.
     """
     require_writable(out)
-    job = _Job(options or OpenOptions(), downlink, force)
+    measure = measure or MeasureSettings()
+    job = _Job(options or OpenOptions(), measure, measure.key(), downlink, force)
     outcomes: list[Outcome] = []
     try:
         for path in inputs:
@@ -140,17 +147,21 @@ def _detect(scene: SceneInput, out: Path, detectors: Detectors, job: _Job) -> Ou
         detection = detector.run(content)
         if isinstance(content, SceneFile):
             content.check_usable()
+        measured = measure_scene(content, detection, folder.path.name, job.measure)
         marks = {
             "place": scene.place,
             "input_sha256": scene.sha256,
             "model_id": detector.identity.key,
             "options": repr(job.options),
+            "measured_with": job.measure_key,
         }
     except BaseException:
         folder.release()
         raise
     folder.begin({"source": scene.name, "place": scene.place})
-    record = write_products(folder.path, scene.name, content, detection, detector, downlink=job.downlink, marks=marks)
+    record = write_products(
+        folder.path, scene.name, content, detection, detector, measured, downlink=job.downlink, marks=marks
+    )
     return _outcome(scene, folder, record, "done")
 
 
@@ -175,6 +186,7 @@ def _is_finished(folder: SceneFolder, scene: SceneInput, detectors: Detectors, j
         and record.get("software") == SOFTWARE
         and record.get("model_id") in detectors.keys
         and record.get("options") == repr(job.options)
+        and record.get("measured_with") == job.measure_key
         and (not job.downlink or "downlink" in record)
         and all((folder.path / name).is_file() for name in PRODUCTS)
         and record.get("input_sha256") == scene.sha256
@@ -194,8 +206,8 @@ def write_scene_report(path: Path, outcomes: Sequence[Outcome], title: str = "Me
     summary = f"{plumes} plume{'' if plumes == 1 else 's'} in {len(good)} scene{'' if len(good) == 1 else 's'}"
     summary += f"; {failed} input{'' if failed == 1 else 's'} failed." if failed else "."
     footer = (
-        f"Made by {SOFTWARE}. Scores are in ppm m as the light's path shows them; mass is the score over that path's "
-        "factor, summed over a plume's ground area, without a background taken off."
+        f"Made by {SOFTWARE}. Enhancements are in ppm m as the light's path shows them; mass is the enhancement above "
+        "the plume's surroundings over that path's factor, summed over its ground area."
     )
     write_report(path, title, summary, _sections(outcomes), footer)
 

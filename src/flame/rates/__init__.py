@@ -3,11 +3,14 @@
 from flame.rates.coefficients import OWN, EffectiveWind, coefficient_sets, effective_wind
 from flame.rates.mass import Air, MassSettings, PlumeMass, RateError, local_background, plume_mass
 from flame.rates.pixels import PlumePixels
-from flame.rates.rate import Rate, cross_section_rate, fetch_rate, ime_rate
-from flame.rates.shape import PlumeShape, fetch_m, find_shape, merge_parts
+from flame.rates.plume_rates import METHODS, plume_rates
+from flame.rates.rate import SECONDS_PER_HOUR, Rate, cross_section_rate, fetch_rate, ime_rate
+from flame.rates.shape import PlumeShape, fetch_m, find_shape
 
 __all__ = [
+    "METHODS",
     "OWN",
+    "SECONDS_PER_HOUR",
     "Air",
     "EffectiveWind",
     "MassSettings",
@@ -24,6 +27,6 @@ __all__ = [
     "find_shape",
     "ime_rate",
     "local_background",
-    "merge_parts",
     "plume_mass",
+    "plume_rates",
 ]

@@ -18,7 +18,7 @@ OWN = "flame"
 
 @dataclass(frozen=True)
 class EffectiveWind:
-    """`U_eff = slope * U10 + offset`: the speed at which a plume of sqrt(area) loses its mass.
+    """`U_eff = slope * U10 + offset`: the speed at which a plume's length of a method loses its mass.
 
     Attributes:
         slope: Of the wind at 10 m.
@@ -55,21 +55,19 @@ def effective_wind(name: str, sensor: str | None, method: str = "ime") -> Effect
     Args:
         name: A set in `coefficient_sets`.
         sensor: Sensor as in `flame.physics.SENSORS`; a set may hold an entry "any" for others.
-        method: "ime", or "cross-section" for the wind that carries the gas through a transect.
+        method: "ime", "fetch" or "cross-section".
 
     Raises:
-        RateError: If there is no such set, or it has nothing for that sensor.
+        RateError: If there is no such set, or it has nothing for that sensor and method.
     """
     sets = _stored()
     if name not in sets:
         raise RateError(f"no effective-wind coefficients '{name}'; known are {', '.join(sets)}")
     sensors = sets[name]["sensors"]
-    entry = sensors.get(sensor or "any", sensors.get("any"))
-    if method != "ime":
-        entry = (entry or {}).get(method)
+    entry = sensors.get(sensor or "any", sensors.get("any", {})).get(method)
     if entry is None:
         raise RateError(
             f"the effective-wind coefficients '{name}' have none for {sensor or 'this sensor'} by {method}; they "
-            f"have {', '.join(sorted(sensors))}"
+            f"have {', '.join(f'{each} by {how}' for each in sorted(sensors) for how in sensors[each])}"
         )
     return EffectiveWind(entry["slope"], entry["offset_m_s"], entry.get("residual", 0.0), sets[name]["source"])

@@ -18,7 +18,7 @@ from flame.rates.mass import PlumeMass, RateError
 from flame.rates.pixels import PlumePixels
 from flame.rates.shape import PlumeShape
 
-__all__ = ["Rate", "cross_section_rate", "fetch_rate", "ime_rate"]
+__all__ = ["SECONDS_PER_HOUR", "Rate", "cross_section_rate", "fetch_rate", "ime_rate"]
 
 SECONDS_PER_HOUR = 3600.0
 _DRAWS = 2000
@@ -36,6 +36,7 @@ class Rate:
         wind: The wind it was found with.
         effective_m_s: The speed that the mass was divided by its length with.
         length_m: That length.
+        coefficients: Name of the set of effective-wind coefficients, or nothing.
         note: What a reader should know about this number, or nothing.
     """
 
@@ -45,6 +46,7 @@ class Rate:
     wind: Wind
     effective_m_s: float
     length_m: float
+    coefficients: str = ""
     note: str = ""
 
 
@@ -79,15 +81,24 @@ def ime_rate(
     speeds = coefficients.slope * _drawn_winds(wind, rng) + coefficients.offset_m_s
     factor = np.exp(coefficients.residual * rng.standard_normal(_DRAWS))
     draws = SECONDS_PER_HOUR * ime * speeds / lengths * factor
-    return Rate("ime", rate, float(np.std(draws)), wind, effective, length, _calm(wind))
+    return Rate("ime", rate, float(np.std(draws)), wind, effective, length, note=_calm(wind))
 
 
-def fetch_rate(mass: PlumeMass, shape: PlumeShape, wind: Wind) -> Rate:
-    """EMIT L2B's simple IME: `Q = 3600 IME U10 / fetch`, errors of mass and wind added in squares."""
+def fetch_rate(mass: PlumeMass, shape: PlumeShape, wind: Wind, coefficients: EffectiveWind | None = None) -> Rate:
+    """`Q = 3600 IME U_eff / fetch`; EMIT L2B's simple IME, where U_eff is U10, unless coefficients are given.
+
+    Errors of mass, wind and coefficients are added in squares.
+    """
+    law = coefficients or EffectiveWind(1.0, 0.0)
+    effective = law.at(wind.speed_m_s)
     per_m_s = SECONDS_PER_HOUR * mass.ime_kg / shape.fetch_m
-    from_mass = SECONDS_PER_HOUR * mass.sigma_kg / shape.fetch_m * wind.speed_m_s
-    sigma = float(np.hypot(from_mass, per_m_s * wind.error_m_s))
-    return Rate("fetch", per_m_s * wind.speed_m_s, sigma, wind, wind.speed_m_s, shape.fetch_m, _calm(wind))
+    parts = (
+        SECONDS_PER_HOUR * mass.sigma_kg / shape.fetch_m * effective,
+        per_m_s * law.slope * wind.error_m_s,
+        per_m_s * effective * law.residual,
+    )
+    sigma = float(np.sqrt(np.sum(np.square(parts))))
+    return Rate("fetch", per_m_s * effective, sigma, wind, effective, shape.fetch_m, note=_calm(wind))
 
 
 def cross_section_rate(
@@ -113,7 +124,7 @@ def cross_section_rate(
         coefficients.residual,
     )
     sigma = abs(rate) * float(np.sqrt(np.sum(np.square(shares))))
-    return Rate("cross-section", rate, sigma, wind, effective, shape.length_m, _calm(wind))
+    return Rate("cross-section", rate, sigma, wind, effective, shape.length_m, note=_calm(wind))
 
 
 def _line_density(pixels: PlumePixels, shape: PlumeShape, kg_per_m2: float) -> Float[np.ndarray, " transect"]:
