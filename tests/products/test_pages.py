@@ -1,11 +1,11 @@
 """Quick look and report: readable without anything else, and unable to carry markup from a file name."""
 
 import numpy as np
+from flame.products.report import ReportSection, write_report
 from rasterio.io import MemoryFile
 
 from flame.detection import find_plumes
 from flame.products.quicklook import plot_quicklook, stretched_rgb
-from flame.products.report import ReportSection, write_report
 from flame.scene import BandSet, GeoGrid, Scene
 
 

@@ -19,6 +19,15 @@ from flame.cli.scene_options import (
     UnitOption,
     open_options,
 )
+from flame.errors import FlameError
+
+
+def _checked_fields(names: list[str] | None) -> list[str]:
+    from flame.products.fields import FIELD_SETS
+
+    if unknown := sorted(set(names or ()) - set(FIELD_SETS)):
+        raise FlameError(f"no field names '{unknown[0]}'; known are {', '.join(FIELD_SETS)}")
+    return list(dict.fromkeys(names or ()))
 
 
 def run(
@@ -38,6 +47,15 @@ def run(
     downlink: Annotated[
         bool, typer.Option("--downlink", help="Also write the plumes as small packets for a radio link.")
     ] = False,
+    fields: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fields",
+            metavar="NAME",
+            help="Also write the plumes with the field names of emit or carbonmapper; may be repeated.",
+            callback=_checked_fields,
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Do inputs again that an earlier run finished.")] = False,
 ) -> None:
     """Find methane plumes in scenes.
@@ -85,7 +103,16 @@ def run(
 
         stopped = False
         try:
-            detect_files(inputs, out, Detectors(model, runtime, threads), told, options, downlink=downlink, force=force)
+            detect_files(
+                inputs,
+                out,
+                Detectors(model, runtime, threads),
+                told,
+                options,
+                downlink=downlink,
+                fields=fields or (),
+                force=force,
+            )
         except KeyboardInterrupt:
             stopped = True
     console.print(f"{good} of {len(inputs)} inputs done{', stopped' if stopped else ''}: {out / REPORT}")

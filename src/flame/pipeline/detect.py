@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +15,10 @@ from flame.files import WriteError, printable, require_writable
 from flame.io import OpenOptions, open_scene
 from flame.onboard import Detectors
 from flame.onboard.downlink import DataReduction
+from flame.pipeline.batch_products import BATCH_FILES, BatchScene, write_batch
 from flame.pipeline.measure import MeasureSettings, measure_scene
 from flame.pipeline.scene_folders import SceneFolder, SceneInput, claim_folder
-from flame.pipeline.scene_products import PRODUCTS, SOFTWARE, read_section, write_products
-from flame.products.report import ReportSection, write_report
+from flame.pipeline.scene_products import PRODUCTS, SOFTWARE, ProductOptions, write_products
 from flame.scene import SceneFile
 
 __all__ = ["FAILURE_LOG", "REPORT", "Detectors", "Outcome", "detect_files", "write_scene_report"]
@@ -27,7 +27,7 @@ REPORT = "report.html"
 FAILURE_LOG = "failures.log"
 """Beside the report: where in the program each unexpected failure happened."""
 
-_RESERVED = frozenset({REPORT, FAILURE_LOG})
+_RESERVED = frozenset({*BATCH_FILES, FAILURE_LOG})
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class _Job:
     options: OpenOptions
     measure: MeasureSettings
     measure_key: str
-    downlink: bool
+    products: ProductOptions
     force: bool
 
 
@@ -81,6 +81,7 @@ def detect_files(
     *,
     measure: MeasureSettings | None = None,
     downlink: bool = False,
+    fields: Sequence[str] = (),
     force: bool = False,
 ) -> list[Outcome]:
     """Detects in each input and writes its products, and in the end one report.
@@ -96,6 +97,7 @@ def detect_files(
         options: Unit and masks, for all inputs.
         measure: Winds, and how plumes are measured.
         downlink: Whether to write downlink packets too.
+        fields: Other products under whose field names the plumes are written too.
         force: Whether to do finished inputs again.
 
     Raises:
@@ -104,7 +106,7 @@ def detect_files(
     """
     require_writable(out)
     measure = measure or MeasureSettings()
-    job = _Job(options or OpenOptions(), measure, measure.key(), downlink, force)
+    job = _Job(options or OpenOptions(), measure, measure.key(), ProductOptions(downlink, tuple(fields)), force)
     outcomes: list[Outcome] = []
     try:
         for path in inputs:
@@ -117,7 +119,7 @@ def detect_files(
         why = "not tried: the batch was stopped"
         rest = [SceneInput(path).shown for path in inputs[len(outcomes) :]]
         outcomes += [Outcome(source, "not tried", failure=why) for source in rest]
-        write_scene_report(out / REPORT, outcomes)
+        write_scene_report(out / REPORT, outcomes, fields)
     return outcomes
 
 
@@ -159,9 +161,7 @@ def _detect(scene: SceneInput, out: Path, detectors: Detectors, job: _Job) -> Ou
         folder.release()
         raise
     folder.begin({"source": scene.name, "place": scene.place})
-    record = write_products(
-        folder.path, scene.name, content, detection, detector, measured, downlink=job.downlink, marks=marks
-    )
+    record = write_products(folder.path, scene.name, content, detection, detector, measured, job.products, marks=marks)
     return _outcome(scene, folder, record, "done")
 
 
@@ -187,7 +187,8 @@ def _is_finished(folder: SceneFolder, scene: SceneInput, detectors: Detectors, j
         and record.get("model_id") in detectors.keys
         and record.get("options") == repr(job.options)
         and record.get("measured_with") == job.measure_key
-        and (not job.downlink or "downlink" in record)
+        and (not job.products.downlink or "downlink" in record)
+        and record.get("fields") == list(job.products.fields)
         and all((folder.path / name).is_file() for name in PRODUCTS)
         and record.get("input_sha256") == scene.sha256
     )
@@ -199,26 +200,7 @@ def _log(path: Path, source: str) -> None:
         log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {source}\n{traceback.format_exc()}\n")
 
 
-def write_scene_report(path: Path, outcomes: Sequence[Outcome], title: str = "Methane plumes") -> None:
-    """One page for all inputs, from their files."""
-    good = [outcome for outcome in outcomes if outcome.succeeded]
-    plumes, failed = sum(outcome.plumes for outcome in good), len(outcomes) - len(good)
-    summary = f"{plumes} plume{'' if plumes == 1 else 's'} in {len(good)} scene{'' if len(good) == 1 else 's'}"
-    summary += f"; {failed} input{'' if failed == 1 else 's'} failed." if failed else "."
-    footer = (
-        f"Made by {SOFTWARE}. Enhancements are in ppm m as the light's path shows them; mass is the enhancement above "
-        "the plume's surroundings over that path's factor, summed over its ground area."
-    )
-    write_report(path, title, summary, _sections(outcomes), footer)
-
-
-def _sections(outcomes: Sequence[Outcome]) -> Iterator[ReportSection]:
-    for outcome in outcomes:
-        failure = outcome.failure
-        if outcome.folder is not None:
-            try:
-                yield read_section(outcome.folder)
-                continue
-            except (FlameError, OSError) as lost:
-                failure = str(lost)
-        yield ReportSection(Path(outcome.source).name or outcome.source, failure=failure)
+def write_scene_report(path: Path, outcomes: Sequence[Outcome], fields: Sequence[str] = ()) -> None:
+    """The products over all inputs, from their files; `path` is the page among them."""
+    scenes = [BatchScene(outcome.source, outcome.folder, outcome.failure) for outcome in outcomes]
+    write_batch(path.parent, scenes, fields)

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float32, Shaped, UInt8, UInt16
 from flame.prepare import Quality
 from flame.scene import SceneFlag
 
-__all__ = ["FADE", "LAYERS", "LayerKind", "QUALITY_CLASSES", "SceneMaps", "quality_classes", "scale_top"]
+__all__ = ["FADE", "LAYERS", "QUALITY_CLASSES", "LayerKind", "SceneMaps", "quality_classes", "scale_top"]
 
 _LEAST_TOP_PPM_M = 1500.0
 """Top of the colour scale where nothing is stronger: that of EMIT's plume pictures."""

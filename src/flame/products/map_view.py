@@ -76,7 +76,6 @@ class MapView:
         if self.grid.source is None or self.geo is None or self.grid.crs is None:
             return row, col
 
-
         lon, lat = longitude_latitude(self.geo, row, col)
         known = np.isfinite(lon) & np.isfinite(lat)
         x, y = np.full(row.shape, np.nan), np.full(row.shape, np.nan)

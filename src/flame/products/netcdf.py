@@ -70,10 +70,11 @@ class _Writer:
         self._file, self._shape = file, shape
         self._dims: tuple[str, str] = ("row", "col")
 
-    def write(
-        self, maps: SceneMaps, geo: GeoGrid | None, time: datetime | None, attributes: Mapping[str, str]
-    ) -> None:
-        conventions = {"Conventions": "CF-1.8, ACDD-1.3", "date_created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+    def write(self, maps: SceneMaps, geo: GeoGrid | None, time: datetime | None, attributes: Mapping[str, str]) -> None:
+        conventions = {
+            "Conventions": "CF-1.8, ACDD-1.3",
+            "date_created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
         for key, text in (conventions | dict(attributes)).items():
             self._file.attrs[key] = _text(text)
         shared = self._place(geo)
@@ -145,14 +146,19 @@ class _Writer:
         for key, text in attributes.items():
             variable.attrs[key] = _text(text)
 
-    def _layer(
-        self, name: str, values: np.ndarray, shown: np.ndarray | None, attributes: Mapping[str, Any]
-    ) -> None:
+    def _layer(self, name: str, values: np.ndarray, shown: np.ndarray | None, attributes: Mapping[str, Any]) -> None:
         kind = _SIGNED.get(values.dtype, values.dtype)
         chunks = tuple(min(_CHUNK_PX, side) for side in self._shape)
         missing = None if shown is None else np.array(-1 if kind == np.int8 else np.nan, kind)
         variable = self._file.create_dataset(
-            name, self._shape, kind, chunks=chunks, compression="gzip", compression_opts=4, shuffle=True, fillvalue=missing
+            name,
+            self._shape,
+            kind,
+            chunks=chunks,
+            compression="gzip",
+            compression_opts=4,
+            shuffle=True,
+            fillvalue=missing,
         )
         for first in range(0, self._shape[0], _ROWS_AT_ONCE):
             rows = slice(first, first + _ROWS_AT_ONCE)
@@ -219,12 +225,16 @@ def _grid_mapping(crs: Any) -> dict[str, Any]:
     projection = crs.to_dict()
     if projection.get("proj") == "utm":
         zone = int(projection["zone"])
-        return {
-            "grid_mapping_name": "transverse_mercator",
-            "longitude_of_central_meridian": 6.0 * zone - 183.0,
-            "latitude_of_projection_origin": 0.0,
-            "scale_factor_at_central_meridian": 0.9996,
-            "false_easting": 500_000.0,
-            "false_northing": 10_000_000.0 if projection.get("south") else 0.0,
-        } | ellipsoid | wkt
+        return (
+            {
+                "grid_mapping_name": "transverse_mercator",
+                "longitude_of_central_meridian": 6.0 * zone - 183.0,
+                "latitude_of_projection_origin": 0.0,
+                "scale_factor_at_central_meridian": 0.9996,
+                "false_easting": 500_000.0,
+                "false_northing": 10_000_000.0 if projection.get("south") else 0.0,
+            }
+            | ellipsoid
+            | wkt
+        )
     return wkt

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def stretched_rgb(scene: AnyScene, step: int = 1) -> Float32[np.ndarray, "row co
     out = np.full((*layers.shape[1:], 3), _NO_DATA, dtype=np.float32)
     if not seen.any():
         return out
-    low = np.percentile(layers[:, seen], 0.5, axis=1)[:, None] * 0.95
+    low = np.percentile(layers[:, seen], 0.5, axis=1)[:, None] * 0.75
     high = float(np.percentile(layers[:, seen] - low, 99.3))
     out[shown] = (np.clip((layers[:, shown] - low) / max(high, 1e-12), 0.0, 1.0) ** (1 / 1.7)).T
     return out
@@ -136,7 +137,7 @@ def _pieces(shape: tuple[int, int]) -> list[tuple[slice, slice]]:
     while long / count > _LONGEST_ASPECT * short and count < 8:
         count += 1
     edges = np.linspace(0, long, count + 1).round().astype(int)
-    cuts = [slice(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    cuts = [slice(int(a), int(b)) for a, b in pairwise(edges)]
     return [(cut, slice(0, cols)) if rows >= cols else (slice(0, rows), cut) for cut in cuts]
 
 
@@ -182,7 +183,9 @@ def _mark(axes: Any, view: MapView, marked: MarkedPlume, window: tuple[slice, sl
     """Outline and label of a plume, as far as it lies in the window."""
     rings = view.rings(marked.plume.polygons)
     corners = np.concatenate(rings) if rings else np.empty((0, 2))
-    inside = np.array([(side.start <= corners[:, axis]) & (corners[:, axis] <= side.stop) for axis, side in enumerate(window)])
+    inside = np.array(
+        [(side.start <= corners[:, axis]) & (corners[:, axis] <= side.stop) for axis, side in enumerate(window)]
+    )
     if not corners.size or not inside.all(axis=0).any():
         return
     for ring in rings:

@@ -1,4 +1,4 @@
-"""STAC: an item for each scene and a collection over a batch, as plain JSON. No STAC library is needed to write them."""
+"""STAC: an item for each scene and a collection over a batch, as plain JSON; no STAC library is needed."""
 
 from __future__ import annotations
 
@@ -89,9 +89,7 @@ def write_item(path: Path, facts: ItemFacts, view: MapView, acquisition: Acquisi
     return True
 
 
-def _item(
-    facts: ItemFacts, view: MapView, acquisition: Acquisition, taken: str, in_batch: bool
-) -> dict[str, Any]:
+def _item(facts: ItemFacts, view: MapView, acquisition: Acquisition, taken: str, in_batch: bool) -> dict[str, Any]:
     place = footprint(view.geo, view.scene_shape)
     name, _, version = facts.software.partition(" ")
     properties: dict[str, Any] = {
@@ -119,7 +117,9 @@ def _item(
         item["collection"] = _COLLECTION_ID
         above = {"href": f"../{COLLECTION}", "type": "application/json"}
         links = [{"rel": rel} | above for rel in ("root", "parent", "collection")]
-    assets = {Path(file).stem if file.endswith(".tif") else file: _asset(file, about) for file, about in facts.files.items()}
+    assets = {
+        Path(file).stem if file.endswith(".tif") else file: _asset(file, about) for file, about in facts.files.items()
+    }
     return item | {"links": links, "assets": assets}
 
 
