@@ -72,7 +72,7 @@ def demo_tile(size: int, seed: int, sensor_name: str) -> LabelledTile:
     settings = preset("cluttered", size=size, sensor_name=sensor_name)
     settings = replace(settings, plume=replace(settings.plume, source_shares=(0.0, 0.0, 0.0, 1.0)))
     tile = simulate_tile(tile_generator(seed, 0), settings, "demo scene").tile
-    side, (left, top) = sensor(sensor_name).pixel_m, _NOWHERE_M
+    side, (left, top) = settings.pixel_m, _NOWHERE_M
     geo = GeoGrid(crs="EPSG:32631", affine=(side, 0.0, left, 0.0, -side, top), source="a made-up place")
     return replace(tile, scene=replace(tile.scene, geo=geo))
 

@@ -94,8 +94,9 @@ def _body(
         )
         yield f'<h2>Files over all scenes</h2><ul class="files">{links}</ul>'
     yield (
-        f"</main><footer><p>Made by {escape(software)}. A ± is one standard deviation. Enhancements are in ppm m as "
-        "the light's path shows them; masses are above the plume's surroundings, the light's path taken out.</p></footer>"
+        f"</main><footer><p>Made by {escape(software)}. A ± is one standard deviation. Enhancements are in ppm m "
+        "as the light's path shows them; masses are above the plume's surroundings, the light's path taken out.</p>"
+        "</footer>"
     )
 
 

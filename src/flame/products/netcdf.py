@@ -90,15 +90,18 @@ class _Writer:
 
     def _place(self, geo: GeoGrid | None) -> dict[str, str]:
         """Writes the coordinates; returns the attributes by which variables refer to them."""
-        if geo is None:
-            self._dimension("row", np.arange(self._shape[0]), {"long_name": "row of the scene", "units": "1"})
-            self._dimension("col", np.arange(self._shape[1]), {"long_name": "column of the scene", "units": "1"})
-            return {}
-        if geo.affine is not None and geo.crs is not None and geo.affine[1] == geo.affine[3] == 0:
+        if geo is not None and geo.affine is not None and geo.affine[1] == geo.affine[3] == 0:
             return self._grid(geo)
+        for name, size in zip(self._dims, self._shape, strict=True):
+            words = {"long_name": f"{'row' if name == 'row' else 'column'} of the scene", "units": "1"}
+            self._dimension(name, np.arange(size, dtype=np.int32), words)
+        if geo is None:
+            return {}
+        return self._positions(geo)
+
+    def _positions(self, geo: GeoGrid) -> dict[str, str]:
+        """A latitude and a longitude for each pixel."""
         lon, lat = _degrees(geo, self._shape)
-        self._dimension("row", np.arange(self._shape[0]), {"long_name": "row of the scene", "units": "1"})
-        self._dimension("col", np.arange(self._shape[1]), {"long_name": "column of the scene", "units": "1"})
         self._layer("lat", lat, np.isfinite(lat), _LATITUDE)
         self._layer("lon", lon, np.isfinite(lon), _LONGITUDE)
         return {"coordinates": "lat lon"}
@@ -126,12 +129,7 @@ class _Writer:
             mapping.attrs[key] = _text(value) if isinstance(value, str) else value
         mapping.attrs["GeoTransform"] = _text(f"{c!r} {a!r} 0.0 {f!r} 0.0 {e!r}")
         shared = {"grid_mapping": _GRID_MAPPING}
-        if not crs.is_geographic:
-            lon, lat = _degrees(geo, self._shape)
-            self._layer("lat", lat, np.isfinite(lat), _LATITUDE)
-            self._layer("lon", lon, np.isfinite(lon), _LONGITUDE)
-            shared["coordinates"] = "lat lon"
-        return shared
+        return shared if crs.is_geographic else shared | self._positions(geo)
 
     def _time(self, time: datetime) -> None:
         seconds = time.replace(tzinfo=time.tzinfo or UTC).timestamp()
