@@ -60,7 +60,8 @@ def simulated(show: Show) -> LabelledTile:
     """A tile with exactly so many sources."""
     settings = preset(show.preset, size=show.size, sensor_name=show.sensor)
     shares = tuple(1.0 if count == show.sources else 0.0 for count in range(4))
-    settings = replace(settings, plume=replace(settings.plume, source_shares=shares, burst_share=0.0))
+    strong = {"emission_median_kg_h": 160.0, "emission_log_sigma": 0.4, "wind_range_m_s": (2.5, 5.0), "margin": 0.0}
+    settings = replace(settings, plume=replace(settings.plume, source_shares=shares, burst_share=0.0, **strong))
     return simulate_tile(tile_generator(show.seed, 0), settings, "shown").tile
 
 

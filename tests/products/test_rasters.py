@@ -1,5 +1,8 @@
 """Maps as files: every format tells the same numbers at the same place, and other programs accept them."""
 
+import os
+import subprocess
+import sys
 from xml.etree import ElementTree
 
 import numpy as np
@@ -158,3 +161,30 @@ def test_the_plumes_have_a_style_with_their_ids(tmp_path):
     write_plume_style(tmp_path / "a.qml", "plume_id")
     root = ElementTree.fromstring((tmp_path / "a.qml").read_text())
     assert root.find("labeling/settings/text-style").get("fieldName") == "plume_id"
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+import numpy as np
+from flame.files import WriteError
+from flame.products.layers import SceneMaps
+from flame.products.netcdf import write_netcdf
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+noise = np.random.default_rng(0).random((600, 600)).astype(np.float32)
+maps = SceneMaps(noise, noise, noise > 0.5, noise > 0, np.zeros((600, 600), np.uint8))
+try:
+    write_netcdf(Path(sys.argv[1]), maps, None, None, {"title": "t"})
+except WriteError as failure:
+    print(failure)
+"""
+
+
+def test_a_full_disk_is_one_error_and_leaves_nothing(tmp_path):
+    """HDF5 hides why a write failed; here no file may grow beyond 200 kB."""
+    command = [sys.executable, "-c", FULL_DISK, str(tmp_path / "a.nc")]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr
+    assert "a.nc: cannot be written (File too large)" in done.stdout
+    assert list(tmp_path.iterdir()) == []

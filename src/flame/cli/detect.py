@@ -60,8 +60,9 @@ def run(
 ) -> None:
     """Find methane plumes in scenes.
 
-    Writes, for each input, GeoTIFF maps (probability, methane score in ppm m, plume mask), the plumes as GeoJSON and a
-    quick look, and one HTML report for all. An input that fails does not stop the others; the exit code is then 3.
+    Writes, for each input, a report to look at, maps (enhancement in ppm m, sigma, probability, mask, quality) as
+    GeoTIFF and netCDF, the plumes as GeoJSON and CSV and a STAC item, and a page and tables over all. An input that
+    fails does not stop the others; the exit code is then 3.
     """
     from rich.console import Console
 

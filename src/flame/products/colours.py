@@ -1,4 +1,4 @@
-"""Numbers to colours and small picture files: PNG with a palette for maps, JPEG for what the eye would see."""
+"""Numbers to colours and small picture files: PNG with a palette for maps, WebP for what the eye would see."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Float32, UInt8
 
 from flame.products.layers import QUALITY_CLASSES
 
-__all__ = ["MASK_COLOUR", "Ramp", "class_png", "jpeg", "palette_png", "ramp"]
+__all__ = ["MASK_COLOUR", "Photo", "Ramp", "class_png", "palette_png", "photo", "ramp"]
 
 MASK_COLOUR = "#00b8d9"
 _LEVELS = 64
@@ -75,11 +75,29 @@ def _hex(colour: str) -> tuple[int, ...]:
     return tuple(int(colour[at : at + 2], 16) for at in (1, 3, 5))
 
 
-def jpeg(colours: Float32[np.ndarray, "row col 3"]) -> bytes:
-    """A JPEG of colours between 0 and 1."""
-    from PIL import Image
+@dataclass(frozen=True)
+class Photo:
+    """A picture of what the eye would see.
 
+    Attributes:
+        content: The file.
+        media: Its media type.
+    """
+
+    content: bytes
+    media: str
+
+
+def photo(colours: Float32[np.ndarray, "row col 3"], shown: Bool[np.ndarray, "row col"]) -> Photo:
+    """A picture of colours between 0 and 1, clear where nothing is shown: WebP, or PNG where Pillow has no WebP."""
+    from PIL import Image, features
+
+    rgb = (255 * np.clip(colours, 0.0, 1.0)).round().astype(np.uint8)
+    alpha = np.where(shown, 255, 0).astype(np.uint8)[..., None]
+    picture = Image.fromarray(np.concatenate([rgb, alpha], axis=-1))
     file = io.BytesIO()
-    picture = Image.fromarray((255 * np.clip(colours, 0.0, 1.0)).round().astype(np.uint8))
-    picture.save(file, "JPEG", quality=_QUALITY, optimize=True, progressive=True)
-    return file.getvalue()
+    if features.check("webp"):
+        picture.save(file, "WEBP", quality=_QUALITY, alpha_quality=100, method=4)
+        return Photo(file.getvalue(), "image/webp")
+    picture.quantize(256).save(file, "PNG", optimize=True)
+    return Photo(file.getvalue(), "image/png")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flame.files import printable, whole_file
+from flame.files import WriteError, printable, whole_file
 from flame.prepare import Quality
 from flame.products.layers import LAYERS, SceneMaps
 from flame.scene import GeoGrid, SceneFlag
@@ -51,16 +51,17 @@ def write_netcdf(
                 _Writer(file, maps.mask.shape).write(maps, geo, time, attributes)
         except (OSError, RuntimeError) as failure:
             # HDF5 hides the system's number in its text: ask the system itself.
-            _raise_as_the_system_would(partial, failure)
+            if isinstance(failure, OSError) and failure.errno is not None:
+                raise
+            _try_writing(partial)
+            raise WriteError(f"{path}: cannot be written ({failure}); choose another place") from failure
 
 
-def _raise_as_the_system_would(partial: Path, failure: Exception) -> None:
-    if isinstance(failure, OSError) and failure.errno is not None:
-        raise failure
-    with partial.open("ab") as file:  # raises what stopped HDF5, if it still stands in the way
+def _try_writing(partial: Path) -> None:
+    """Raises what the system has against a file that grows, if anything."""
+    with partial.open("ab") as file:
         file.write(bytes(1 << 20))
         file.flush()
-    raise failure
 
 
 class _Writer:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float32, UInt8
 
-from flame.products.colours import class_png, jpeg, palette_png, ramp
+from flame.products.colours import Photo, class_png, palette_png, photo, ramp
 from flame.products.layers import FADE, LAYERS, SceneMaps, quality_classes, scale_top
 from flame.products.map_view import MapView
 
@@ -67,14 +67,14 @@ class Overview:
     Attributes:
         step: Cells of the map that are one pixel of the pictures.
         size: Width and height of the pictures.
-        ground: A JPEG of what the eye would see.
+        ground: What the eye would see.
         layers: A PNG of each map by name.
         legends: Colour scales of those maps that have one.
     """
 
     step: int
     size: tuple[int, int]
-    ground: bytes
+    ground: Photo
     layers: dict[str, bytes]
     legends: dict[str, Legend]
 
@@ -93,7 +93,6 @@ def overview(view: MapView, colours: Float32[np.ndarray, "row col 3"], maps: Sce
     whole = np.ones(view.scene_shape, np.bool_)
     ground = np.stack([_reduced(view, colours[..., at], whole, step, "mean")[0] for at in range(3)], axis=-1)
     there = _reduced(view, whole.astype(np.float32), whole, step, "max")[1]
-    ground[~there] = 0.9
     layers, legends = {}, {}
     for name in maps.names:
         kind = LAYERS[name]
@@ -109,7 +108,7 @@ def overview(view: MapView, colours: Float32[np.ndarray, "row col 3"], maps: Sce
             scale = ramp(kind.colours, FADE if name == "enhancement" else 0.0)
             line = np.arange(len(scale.rgb), dtype=np.uint8)[None]
             legends[name] = Legend(palette_png(line, scale.rgb, scale.alpha), 0.0, scales.top(name))
-    return Overview(step, (ground.shape[1], ground.shape[0]), jpeg(ground), layers, legends)
+    return Overview(step, (ground.shape[1], ground.shape[0]), photo(ground, there), layers, legends)
 
 
 def close_pictures(
@@ -118,12 +117,13 @@ def close_pictures(
     maps: SceneMaps,
     scales: Scales,
     window: tuple[slice, slice],
-) -> tuple[bytes, bytes]:
-    """Ground (JPEG) and enhancement (PNG) of a window of the map, cell by cell."""
+) -> tuple[Photo, bytes]:
+    """Ground and enhancement (PNG) of a window of the map, cell by cell."""
     ground = np.stack([view.grid.onto(colours[..., at], np.float32(0.9), *window) for at in range(3)], axis=-1)
+    there = view.grid.shown(np.ones(view.scene_shape, np.bool_), *window)
     values = view.grid.onto(maps.enhancement_ppm_m, np.float32(0), *window)
     shown = view.grid.shown(maps.usable, *window)
-    return jpeg(np.ascontiguousarray(ground)), _shaded("enhancement", values, shown, scales)
+    return photo(ground, there), _shaded("enhancement", values, shown, scales)
 
 
 def _shaded(

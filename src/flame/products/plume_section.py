@@ -12,6 +12,7 @@ from jaxtyping import Float
 from flame.detection.spectral_check import SpectralCheck
 from flame.plumes import PlumeRecord, plume_letters
 from flame.products import digits
+from flame.products.colours import Photo
 from flame.products.html_page import data_uri
 from flame.products.svg_plot import Line, line_plot
 from flame.rates import Rate
@@ -48,7 +49,7 @@ class CloseView:
         first_col: See `first_row`.
         rows: Size of the window.
         cols: See `rows`.
-        ground: JPEG.
+        ground: What the eye would see.
         enhancement: PNG of the same size.
         outline: Rings of the plume, in cells of the map.
         truth: Rings of true plumes in the window.
@@ -60,7 +61,7 @@ class CloseView:
     first_col: int
     rows: int
     cols: int
-    ground: bytes
+    ground: Photo
     enhancement: bytes
     outline: Sequence[Float[np.ndarray, "_corner 2"]]
     truth: Sequence[Float[np.ndarray, "_corner 2"]]
@@ -149,7 +150,7 @@ def _close(letter: str, close: CloseView) -> str:
     across = f"{digits.length(close.cols * close.cell_m)} across. " if np.isfinite(close.cell_m) else ""
     return (
         f'<figure class="close"><div class="stack"><img data-close="ground" alt="Ground around plume {letter}" '
-        f'src="{data_uri(close.ground, "image/jpeg")}"><img data-close="enhancement" '
+        f'src="{data_uri(close.ground.content, close.ground.media)}"><img data-close="enhancement" '
         f'alt="Methane enhancement of plume {letter}" src="{data_uri(close.enhancement, "image/png")}">'
         f'<svg viewBox="{box}" aria-hidden="true">{true}'
         f'<path d="{svg_path(close.outline, close.first_row, close.first_col)}"/>{source}</svg></div>'

@@ -214,7 +214,7 @@ class _Page:
             '<div class="map" id="map" tabindex="0" role="application" aria-describedby="map-help" '
             'aria-label="Map of the scene"><div class="stage" id="stage">'
             '<img id="ground" alt="The scene as the eye would see it" '
-            f'src="{data_uri(self._pictures.ground, "image/jpeg")}">'
+            f'src="{data_uri(self._pictures.ground.content, self._pictures.ground.media)}">'
         )
         for name in names:
             alt = f"{LAYERS[name].titled} of the scene"
