@@ -110,8 +110,16 @@ def test_marks_stand_at_their_plumes(open_page, report):
     for letter, number in (("A", 1), ("B", 2)):
         mark = page.locator(f'.mark >> text="{letter}"').bounding_box()
         path = page.locator(f'path[data-plume="{number}"]').bounding_box()
-        assert abs(mark["x"] - (path["x"] + path["width"])) < 20
-        assert abs(mark["y"] + mark["height"] - path["y"]) < 20
+        assert path["x"] - 5 < mark["x"] + mark["width"] / 2 < path["x"] + path["width"] + 5
+        assert 0 < path["y"] - (mark["y"] + mark["height"]) < 12
+
+
+def test_lines_keep_their_width_at_any_zoom(open_page, report):
+    page = open_page(report)
+    page.click('.pick[data-plume="2"]')
+    _settled(page)
+    width = page.eval_on_selector('path[data-plume="1"]', "p => parseFloat(getComputedStyle(p).strokeWidth)")
+    assert width * _zoom(page) == pytest.approx(2.0, rel=0.01)
 
 
 def test_layers_switch_with_their_legends_and_fade(open_page, report):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
-__all__ = ["amount", "area", "chance", "length", "place", "share", "with_sigma"]
+__all__ = ["Number", "amount", "area", "chance", "length", "place", "share", "with_sigma"]
+
+Number: TypeAlias = float | int
+"""Counts are whole numbers, and so are some numbers that JSON gave."""
 
 
-def amount(value: float | None, unit: str = "", figures: int = 3) -> str:
+def amount(value: Number | None, unit: str = "", figures: int = 3) -> str:
     """A number of so many figures with its unit; a dash if it is not known."""
     if value is None or not math.isfinite(value):
         return "–"
@@ -16,7 +20,7 @@ def amount(value: float | None, unit: str = "", figures: int = 3) -> str:
     return _joined(f"{rounded:,.{min(digits, 9)}f}", unit)
 
 
-def with_sigma(value: float | None, sigma: float | None, unit: str = "") -> str:
+def with_sigma(value: Number | None, sigma: Number | None, unit: str = "") -> str:
     """`1,240 ± 310 kg/h`: sigma with two figures, the value to the same digit."""
     if value is None or not math.isfinite(value):
         return "–"
@@ -27,21 +31,21 @@ def with_sigma(value: float | None, sigma: float | None, unit: str = "") -> str:
     return _joined(f"{round(value, place):,.{digits}f} ± {round(sigma, place):,.{digits}f}", unit)
 
 
-def area(square_metres: float | None) -> str:
+def area(square_metres: Number | None) -> str:
     """An area in m² or km²."""
     if square_metres is None or not math.isfinite(square_metres):
         return "–"
     return amount(square_metres / 1e6, "km²") if square_metres >= 1e5 else amount(square_metres, "m²")
 
 
-def length(metres: float | None) -> str:
+def length(metres: Number | None) -> str:
     """A length in m or km."""
     if metres is None or not math.isfinite(metres):
         return "–"
     return amount(metres / 1000, "km") if metres >= 1000 else amount(metres, "m")
 
 
-def place(longitude_deg: float | None, latitude_deg: float | None, digits: int = 4) -> str:
+def place(longitude_deg: Number | None, latitude_deg: Number | None, digits: int = 4) -> str:
     """`38.4012° N, 54.1003° E`."""
     known = [value for value in (longitude_deg, latitude_deg) if value is not None and math.isfinite(value)]
     if len(known) < 2 or longitude_deg is None or latitude_deg is None:
@@ -51,7 +55,7 @@ def place(longitude_deg: float | None, latitude_deg: float | None, digits: int =
     return f"{abs(latitude_deg):.{digits}f}°\u00a0{north}, {abs(lon):.{digits}f}°\u00a0{east}"
 
 
-def share(part: float, whole: float) -> str:
+def share(part: Number, whole: Number) -> str:
     """A part in percent; what is there never becomes 0 %, what is missing never 100 %."""
     if whole <= 0:
         return "–"
@@ -63,7 +67,7 @@ def share(part: float, whole: float) -> str:
     return f"{percent:.1f} %"
 
 
-def chance(p_value: float, trials: int) -> str:
+def chance(p_value: Number, trials: int) -> str:
     """A p-value that rests on so many trials: it cannot be told below one in them."""
     if not math.isfinite(p_value):
         return "–"

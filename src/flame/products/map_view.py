@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from flame.detection import PixelPolygon
+from flame.products.digits import Number
 from flame.products.geolocate import MapGrid, longitude_latitude, map_grid, transformed
 from flame.scene import GeoGrid
 
@@ -125,7 +126,7 @@ class MapView:
         lon = middle + (lon - middle + 180.0) % 360.0 - 180.0
         return lon.reshape(count, count), lat.reshape(count, count)
 
-    def ticks(self, axis: int, first: float, stop: float, at: float, most: int = 5) -> list[Tick]:
+    def ticks(self, axis: int, first: Number, stop: Number, at: Number, most: int = 5) -> list[Tick]:
         """Round degrees along an edge: latitudes down the rows (axis 0) at column `at`, longitudes along the columns.
 
         Args:
@@ -136,7 +137,7 @@ class MapView:
             most: Ticks at most.
         """
         along = np.linspace(first, stop, 65)
-        fixed = np.full(along.shape, at)
+        fixed = np.full(along.shape, float(at))
         lon, lat = self.degrees(along, fixed) if axis == 0 else self.degrees(fixed, along)
         values = lat if axis == 0 else lon[0] + (lon - lon[0] + 180.0) % 360.0 - 180.0
         if not np.isfinite(values).all() or np.ptp(values) == 0:

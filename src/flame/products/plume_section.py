@@ -88,7 +88,7 @@ def headline(record: PlumeRecord) -> str:
     return f"{digits.amount(record.plume.peak_ppm_m, 'ppm m')} at its peak"
 
 
-def svg_path(rings: Sequence[Float[np.ndarray, "_corner 2"]], row: float = 0.0, col: float = 0.0) -> str:
+def svg_path(rings: Sequence[Float[np.ndarray, "_corner 2"]], row: digits.Number = 0, col: digits.Number = 0) -> str:
     """Rings of (row, col) as the path of an SVG whose origin is there."""
     return "".join(
         "M" + "L".join(f"{round(float(c - col), 2):g} {round(float(r - row), 2):g}" for r, c in ring) + "Z"
@@ -265,4 +265,4 @@ def _sentence(text: str) -> str:
 
 def _compass(degrees: float) -> str:
     names = ("north", "north-east", "east", "south-east", "south", "south-west", "west", "north-west")
-    return names[round(degrees / 45.0) % 8]
+    return names[round(degrees / 45.0) % 8].replace("-", "\u2011")  # a hyphen that does not break

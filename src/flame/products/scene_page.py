@@ -127,7 +127,8 @@ class _Page:
             corners = np.concatenate(self._rings[at])
             (top, left), (bottom, right) = corners.min(axis=0), corners.max(axis=0)
             found["box"] = [round(float(v), 2) for v in (top, left, bottom - top, right - left)]
-            found["label"] = [round(float(top), 2), round(float(right), 2)]
+            above = corners[corners[:, 0] < top + 0.02 * (bottom - top) + 0.01]
+            found["label"] = [round(float(top), 2), round(float(above[:, 1].mean()), 2)]
         if at < len(self._close) and (close := self._close[at]) is not None:
             found["window"] = [close.first_row, close.first_col, close.rows, close.cols]
         return found

@@ -148,9 +148,10 @@
     const width = map.clientWidth, height = map.clientHeight;
     stage.style.transform = `translate(${view.x}px, ${view.y}px) scale(${view.k})`;
     stage.classList.toggle("near", view.k * data.step > 2);
+    outlines.style.setProperty("--px", 1 / view.k); // lines keep their width on the screen
     for (const plume of data.plumes) {
       const mark = marks.get(plume.id);
-      if (mark) mark.style.transform = `translate(${plume.label[1] * view.k + view.x + 6}px, ${plume.label[0] * view.k + view.y - 27}px)`;
+      if (mark) mark.style.transform = `translate(${plume.label[1] * view.k + view.x}px, ${plume.label[0] * view.k + view.y - 6}px) translate(-50%, -100%)`;
     }
     if (data.cell_m) {
       const wanted = (Math.min(width * 0.3, 170) / view.k) * data.cell_m;
