@@ -19,7 +19,7 @@ _DIGITS = 7
 
 def rounded(ring: Ring) -> list[list[float]]:
     """A ring as GeoJSON writes it: closed, with as many digits as mean something."""
-    return np.concatenate([ring, ring[:1]]).round(_DIGITS).tolist()
+    return [[float(lon), float(lat)] for lon, lat in np.concatenate([ring, ring[:1]]).round(_DIGITS)]
 
 
 def globe_geometry(polygons: list[list[Ring]]) -> dict[str, Any]:
@@ -38,12 +38,9 @@ def footprint(geo: GeoGrid | None, shape: tuple[int, int]) -> tuple[dict[str, An
     """
     if geo is None:
         return None
-    ring = _edge(geo, shape)
-    if not np.isfinite(ring).all():
-        ring = _box_of_known(geo)
-        if ring is None:
-            return None
-    polygons = globe_polygons([ring])
+    edge = _edge(geo, shape)
+    ring = edge if np.isfinite(edge).all() else _box_of_known(geo)
+    polygons = [] if ring is None else globe_polygons([ring])
     if not polygons:
         return None
     corners = [np.concatenate(part) for part in polygons]

@@ -169,7 +169,7 @@ class MapGrid:
         source = self.source[rows, cols]
         found = layer.ravel()[np.maximum(source, 0)]
         found[source < 0] = missing
-        return found
+        return np.asarray(found)
 
     def shown(
         self, usable: Bool[np.ndarray, "row col"], rows: slice = _ALL, cols: slice = _ALL

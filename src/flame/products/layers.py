@@ -113,7 +113,7 @@ class SceneMaps:
         if name == "quality":
             return np.ones(self.usable.shape, np.bool_)
         if name == "sigma" and self.sigma_ppm_m is not None:
-            return self.usable & np.isfinite(self.sigma_ppm_m)
+            return np.asarray(self.usable & np.isfinite(self.sigma_ppm_m))
         return self.usable
 
 

@@ -21,7 +21,10 @@ _ROWS_AT_ONCE = 4 * _CHUNK_PX
 _GRID_MAPPING = "crs"
 _LATITUDE = {"standard_name": "latitude", "long_name": "latitude of the pixel's centre", "units": "degrees_north"}
 _LONGITUDE = {"standard_name": "longitude", "long_name": "longitude of the pixel's centre", "units": "degrees_east"}
-_SIGNED = {np.dtype(np.bool_): np.dtype(np.int8), np.dtype(np.uint16): np.dtype(np.int16)}
+_SIGNED: dict[np.dtype[Any], np.dtype[Any]] = {
+    np.dtype(np.bool_): np.dtype(np.int8),
+    np.dtype(np.uint16): np.dtype(np.int16),
+}
 """CF-1.8 knows no unsigned numbers of two bytes; no flag needs the sign's bit."""
 
 
