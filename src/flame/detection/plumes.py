@@ -11,7 +11,7 @@ from scipy import ndimage
 from flame.detection.outline import PixelPolygon, outline
 from flame.errors import FlameError
 
-__all__ = ["Plume", "PlumeTracker", "find_plumes", "plume_labels"]
+__all__ = ["Plume", "PlumeTracker", "find_plumes", "measure_plume", "plume_labels"]
 
 _EIGHT_NEIGHBOURS = np.ones((3, 3), dtype=bool)
 
@@ -112,18 +112,27 @@ def find_plumes(
     labels = plume_labels(mask, reach_px)
     boxes = ndimage.find_objects(labels)
     return tuple(
-        _measure(labels[box] == number, probability[box], score_ppm_m[box], box[0].start, box[1].start)
+        measure_plume(labels[box] == number, probability[box], score_ppm_m[box], box[0].start, box[1].start)
         for number, box in enumerate(boxes, start=1)
     )
 
 
-def _measure(
+def measure_plume(
     inside: Bool[np.ndarray, "row col"],
     probability: Float[np.ndarray, "row col"],
     score_ppm_m: Float[np.ndarray, "row col"],
     top: int,
     left: int,
 ) -> Plume:
+    """One plume from maps of its bounding box.
+
+    Args:
+        inside: Its pixels.
+        probability: Plume probability.
+        score_ppm_m: Methane score.
+        top: Row of the box in the scene.
+        left: Column of the box in the scene.
+    """
     rows, cols = np.nonzero(inside)
     scores = score_ppm_m[inside].astype(np.float64)
     peak = int(np.argmax(scores))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
 from flame.onboard.backends import check_runtime
 from flame.onboard.detector import Detector
 from flame.onboard.filter_detector import FILTER_MODEL, FilterDetector
@@ -32,6 +36,13 @@ class Detectors:
         keys = [sha256_of(manifest.to_json().encode()) for manifest in own]
         self.keys = frozenset([*keys, FilterDetector.identity.key] if model in (None, FILTER_MODEL) else keys)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """To another process go the names alone; there, all tasks share one of these."""
+        model = self._model
+        if model is not None and Path(model).exists():
+            model = str(Path(model).absolute())
+        return _shared, (model, self._runtime, self._threads)
+
     def for_bands(self, bands: BandSet, where: str = "the scene") -> Detector | FilterDetector:
         """The detector whose model was made for these bands.
 
@@ -56,3 +67,8 @@ class Detectors:
         if key not in self._open:
             self._open[key] = Detector(package, self._runtime, self._threads)
         return self._open[key]
+
+
+@lru_cache(maxsize=4)
+def _shared(model: str | None, runtime: str, threads: int | None) -> Detectors:
+    return Detectors(model, runtime, threads)

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Bool, Float32
+from scipy import ndimage
 
 from flame.filters import FILTERS, FilterError, filter_layers
+from flame.filters.noise_aware import apply, estimate_background
 from flame.onboard import FILTER_MODEL, Detection
+from flame.physics import METHANE_WINDOW_NM, BandSet
 from flame.scene import AnyScene
 
-__all__ = ["Retrieval", "retrieve"]
+__all__ = ["Retrieval", "Surroundings", "Window", "read_surroundings", "retrieve", "retrieve_again"]
+
+Window: TypeAlias = tuple[slice, slice]
 
 _NORMAL_MAD = 1.4826
+_APART_PX = 6
+"""Pixels this near to a plume may still hold some of its gas: the ground is not learned from them."""
+
+_LEAST_GROUND = 0.3
+_NINE = np.ones((3, 3), np.bool_)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +42,35 @@ class Retrieval:
     sigma_ppm_m: Float32[np.ndarray, "row col"]
     source: str
     note: str = ""
+
+    def window(self, where: Window) -> Retrieval:
+        """The maps of a part of the scene."""
+        return Retrieval(self.enhancement_ppm_m[where], self.sigma_ppm_m[where], self.source, self.note)
+
+
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """Radiance around a plume.
+
+    Attributes:
+        radiance: In the bands of the methane window.
+        bands: Those bands; where they differ from column to column, their means over these columns.
+    """
+
+    radiance: Float32[np.ndarray, "band row col"]
+    bands: BandSet
+
+
+def read_surroundings(scene: AnyScene, where: Window) -> Surroundings:
+    """Reads a part of a scene."""
+    inside = scene.bands.within(*METHANE_WINDOW_NM)
+    rows, cols = where
+    radiance = scene.rows(rows.start, rows.stop).radiance[inside][:, :, cols]
+    bands = scene.bands.select(inside)
+    if scene.smile is not None:
+        local = scene.smile.window(cols)
+        bands = BandSet(local.centres_nm[inside].mean(axis=1), local.fwhm_nm[inside].mean(axis=1))
+    return Surroundings(np.ascontiguousarray(radiance), bands)
 
 
 def retrieve(scene: AnyScene, detection: Detection) -> Retrieval:
@@ -57,4 +97,35 @@ def retrieve(scene: AnyScene, detection: Detection) -> Retrieval:
         np.where(known, layers["enhancement"], np.float32(0)),
         np.where(known, layers["sigma"], np.float32(np.inf)),
         title,
+    )
+
+
+def retrieve_again(
+    around: Surroundings,
+    usable: Bool[np.ndarray, "row col"],
+    plumes: Bool[np.ndarray, "row col"],
+    before: Retrieval,
+) -> Retrieval:
+    """Enhancement and sigma around a plume against ground that no plume covers.
+
+    A strong plume is part of the statistics that the first filter learns the ground from, and takes some of itself
+    away. Now that plumes are known, the ground is learned without them.
+
+    Args:
+        around: Radiance.
+        usable: Pixels that can be judged.
+        plumes: All plumes here.
+        before: What to return where too little ground is left to learn from.
+    """
+    ground = usable & ~ndimage.binary_dilation(plumes, _NINE, iterations=_APART_PX)
+    if before.note or np.count_nonzero(ground) < _LEAST_GROUND * np.count_nonzero(usable):
+        return before
+    try:
+        found = apply(estimate_background(around.radiance, around.bands, ground), around.radiance, around.bands, usable)
+    except FilterError:
+        return before
+    return Retrieval(
+        np.where(found.usable, found.enhancement_ppm_m, before.enhancement_ppm_m),
+        np.where(found.usable, found.sigma_ppm_m, before.sigma_ppm_m),
+        before.source,
     )

@@ -221,6 +221,7 @@ def _facts(
         "runtime": detection.runtime,
         "enhancement": measured.enhancement_source,
         "coefficients": measured.coefficients,
+        "could_show": [asdict(limit) for limit in measured.limits],
         "notes": list(measured.notes),
         "seconds": {name: round(value, 4) for name, value in asdict(detection.timings).items()},
         "software": SOFTWARE,

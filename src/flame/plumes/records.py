@@ -14,7 +14,7 @@ from flame.detection import Plume
 from flame.detection.spectral_check import SpectralCheck
 from flame.physics import Wind
 from flame.plumes.light import LightPath
-from flame.rates import SECONDS_PER_HOUR, PlumeMass, PlumeShape, Rate
+from flame.rates import SECONDS_PER_HOUR, PlumeFigures, PlumeMass, PlumeShape, Rate
 
 __all__ = ["DetectionLimit", "PlumePoint", "PlumeRecord", "SceneRecord", "UnitRate", "plume_letters"]
 
@@ -49,9 +49,10 @@ class UnitRate:
     sigma_kg_h_per_m_s: float
 
     @classmethod
-    def of(cls, mass: PlumeMass, fetch_m: float) -> UnitRate:
+    def of(cls, figures: PlumeFigures) -> UnitRate:
         """Of a plume of that mass and fetch."""
-        return cls(SECONDS_PER_HOUR * mass.ime_kg / fetch_m, SECONDS_PER_HOUR * mass.sigma_kg / fetch_m)
+        share = SECONDS_PER_HOUR / figures.fetch_m
+        return cls(share * figures.mass.ime_kg, share * figures.mass.sigma_kg)
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class PlumeRecord:
         image_deg: Its direction from there, clockwise from the image's upward direction.
         shape: Direction clockwise from north, length, width and fetch in metres; None where the scene is not placed.
         at_edge: Whether it reaches the edge of what could be seen, so that mass and length are of a part of it.
-        mass: Excess methane in kg with sigma, and the ground area; None where the scene is not placed.
+        figures: Mass, also under other outlines, and what else rates follow from; None where the scene is not placed.
         light: The light's path, which the mass takes out.
         rates: Emission rates, one for each wind and method; empty without wind.
         unit_rate: Rate for each m/s of wind.
@@ -99,12 +100,17 @@ class PlumeRecord:
     image_deg: float
     shape: PlumeShape | None
     at_edge: bool
-    mass: PlumeMass | None
+    figures: PlumeFigures | None
     light: LightPath
     rates: tuple[Rate, ...]
     unit_rate: UnitRate | None
     check: SpectralCheck | None
     notes: tuple[str, ...] = ()
+
+    @property
+    def mass(self) -> PlumeMass | None:
+        """Excess methane in kg with sigma, and the ground area; None where the scene is not placed."""
+        return None if self.figures is None else self.figures.mass
 
     @property
     def rate(self) -> Rate | None:

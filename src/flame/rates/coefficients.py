@@ -39,9 +39,12 @@ class EffectiveWind:
 
 @lru_cache(maxsize=1)
 def _stored() -> dict[str, Any]:
-    text = (files("flame.rates") / "data" / "effective_wind.json").read_text()
-    stored: dict[str, Any] = json.loads(text)["sets"]
-    return stored
+    """The sets: this project's own, as `flame bench wind` wrote it, and those of others."""
+    own, others = (
+        json.loads((files("flame.rates") / "data" / name).read_text())
+        for name in ("flame_effective_wind.json", "effective_wind.json")
+    )
+    return {OWN: own, **others["sets"]}
 
 
 def coefficient_sets() -> dict[str, list[str]]:

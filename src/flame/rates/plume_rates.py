@@ -2,73 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from flame.physics.wind import Wind
 from flame.rates.coefficients import EffectiveWind, effective_wind
 from flame.rates.mass import PlumeMass, RateError
-from flame.rates.pixels import PlumePixels
-from flame.rates.rate import Rate, cross_section_rate, fetch_rate, ime_rate
-from flame.rates.shape import PlumeShape
+from flame.rates.rate import LineDensity, Rate, cross_section_rate, fetch_rate, ime_rate
 
-__all__ = ["METHODS", "plume_rates"]
+__all__ = ["METHODS", "PlumeFigures", "coefficients_by_method", "plume_rates"]
 
 METHODS = ("ime", "fetch", "cross-section")
-"""Every method by name, the one to state first if only one is."""
+"""Every method by name; the first is the one to state if only one is."""
 
 
-def plume_rates(
-    mass: PlumeMass,
-    variants: Sequence[PlumeMass],
-    pixels: PlumePixels,
-    shape: PlumeShape,
-    winds: Sequence[Wind],
-    coefficients: str,
-    sensor: str | None,
-    rng: np.random.Generator,
-    notes: list[str],
-) -> tuple[Rate, ...]:
-    """Rates of a plume, wind by wind.
+@dataclass(frozen=True)
+class PlumeFigures:
+    """What rates are worked out from.
 
-    Args:
-        mass: Its mass.
-        variants: Its mass under other outlines.
-        pixels: Its pixels on the ground.
-        shape: Its course.
-        winds: The winds.
-        coefficients: Name of the effective-wind coefficients.
-        sensor: Whose they are.
-        rng: Source of randomness of the errors.
-        notes: What could not be worked out is added to it.
+    Attributes:
+        mass: The plume's mass.
+        variants: Its mass under outlines one pixel smaller and larger.
+        fetch_m: Longest distance inside it.
+        length_m: Extent along its direction.
+        density: Mass in each metre of it; None if it is too short for cross-sections.
     """
-    laws = _laws(coefficients, sensor)
-    if winds and not laws:
-        notes.append(f"no rate: the effective-wind coefficients '{coefficients}' have none for {sensor or 'no sensor'}")
-    found = []
-    for wind in winds:
-        for method, law in laws.items():
-            try:
-                if method == "ime":
-                    rate = ime_rate(mass, wind, law, variants, rng)
-                elif method == "fetch":
-                    rate = fetch_rate(mass, shape, wind, law)
-                else:
-                    rate = cross_section_rate(pixels, shape, mass.kg_per_m2, wind, law)
-            except RateError as reason:
-                notes.append(f"no rate by {method}: {reason}")
-                continue
-            found.append(replace(rate, coefficients=coefficients))
-    return tuple(found)
+
+    mass: PlumeMass
+    variants: tuple[PlumeMass, ...]
+    fetch_m: float
+    length_m: float
+    density: LineDensity | None
 
 
-def _laws(coefficients: str, sensor: str | None) -> dict[str, EffectiveWind]:
+def coefficients_by_method(name: str, sensor: str | None) -> dict[str, EffectiveWind]:
+    """The coefficients of a set for a sensor, by method; those it does not have are left out."""
     laws = {}
     for method in METHODS:
         try:
-            laws[method] = effective_wind(coefficients, sensor, method)
+            laws[method] = effective_wind(name, sensor, method)
         except RateError:
             continue
     return laws
+
+
+def plume_rates(
+    figures: PlumeFigures,
+    winds: Sequence[Wind],
+    laws: Mapping[str, EffectiveWind],
+    rng: np.random.Generator,
+    name: str = "",
+) -> tuple[Rate, ...]:
+    """Rates of a plume, wind by wind, by the methods that have coefficients and for which it is long enough.
+
+    Args:
+        figures: What was measured of it.
+        winds: The winds.
+        laws: Effective-wind coefficients by method.
+        rng: Source of randomness of the errors.
+        name: Of the coefficients, for people.
+    """
+    found = []
+    for wind in winds:
+        for method, law in laws.items():
+            if method == "ime":
+                rate = ime_rate(figures.mass, wind, law, figures.variants, rng)
+            elif method == "fetch":
+                rate = fetch_rate(figures.mass, figures.fetch_m, wind, law)
+            elif figures.density is not None:
+                rate = cross_section_rate(figures.density, figures.length_m, wind, law)
+            else:
+                continue
+            found.append(replace(rate, coefficients=name))
+    return tuple(found)
