@@ -77,11 +77,21 @@ def test_a_close_view_holds_its_plume():
 
 def test_maps_know_their_size_and_north():
     view = MapView.of(UTM, (60, 80))
-    assert view.cell_m == pytest.approx(5.0, rel=0.01)
+    assert view.cell_m == pytest.approx((5.0, 5.0), rel=0.01)
     assert abs((view.north_deg + 180) % 360 - 180) < 2  # the grid's north is not quite the pole's
     turned = GeoGrid(crs="EPSG:32613", affine=(0.0, 5.0, 600_000.0, 5.0, 0.0, 3_560_000.0))
     assert MapView.of(turned, (60, 80)).north_deg == pytest.approx(90.0, abs=2)
-    assert np.isnan(MapView.of(None, (60, 80)).cell_m)
+    assert np.isnan(MapView.of(None, (60, 80)).cell_m).all()
+
+
+def test_a_grid_of_degrees_is_not_stretched():
+    """At 60 degrees north a degree of longitude is half as long as one of latitude, and so are the cells."""
+    view = MapView.of(GeoGrid(crs="EPSG:4326", affine=(1e-3, 0.0, 10.0, 0.0, -1e-3, 60.0)), (60, 80))
+    assert view.aspect == pytest.approx(0.5, rel=2e-3)
+    assert view.north_deg == pytest.approx(0.0, abs=1e-6)
+    turn = np.deg2rad(30.0)
+    affine = (2e-3 * np.cos(turn), -2e-3 * np.sin(turn), 10.0, -1e-3 * np.sin(turn), -1e-3 * np.cos(turn), 60.0)
+    assert MapView.of(GeoGrid(crs="EPSG:4326", affine=affine), (60, 80)).north_deg == pytest.approx(330.0, abs=0.5)
 
 
 @pytest.mark.parametrize("geo", [UTM, glt_grid((60, 80))], ids=["map grid", "swath"])

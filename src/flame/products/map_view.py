@@ -100,15 +100,24 @@ class MapView:
         return found
 
     @cached_property
-    def cell_m(self) -> float:
-        """Side of a cell in the middle of the map, in m; NaN if not known."""
-        return float(np.sqrt(abs(np.linalg.det(self._metres))))
+    def cell_m(self) -> tuple[float, float]:
+        """Height and width of a cell in the middle of the map, in m; NaN if not known."""
+        width, height = np.linalg.norm(self._metres, axis=0)
+        return float(height), float(width)
+
+    @cached_property
+    def aspect(self) -> float:
+        """Width of a cell over its height on the ground, so that pictures of a grid in degrees are not stretched."""
+        height, width = self.cell_m
+        return width / height if np.isfinite(width / height) and width > 0 else 1.0
 
     @cached_property
     def north_deg(self) -> float:
         """Direction of north in the picture, clockwise from up; NaN if not known."""
-        toward = np.linalg.solve(self._metres, np.array([0.0, 1.0])) if np.isfinite(self._metres).all() else None
-        return float("nan") if toward is None else float(np.rad2deg(np.arctan2(toward[0], -toward[1])) % 360.0)
+        if not np.isfinite(self._metres).all():
+            return float("nan")
+        right, down = np.linalg.solve(self._metres, np.array([0.0, 1.0]))
+        return float(np.rad2deg(np.arctan2(right * self.aspect, -down)) % 360.0)
 
     @cached_property
     def _metres(self) -> Float[np.ndarray, "2 2"]:

@@ -54,7 +54,8 @@ class CloseView:
         outline: Rings of the plume, in cells of the map.
         truth: Rings of true plumes in the window.
         source: Where the plume begins, in cells of the map; None if not known.
-        cell_m: Side of a cell in m.
+        aspect: Width of a cell over its height.
+        width_m: Width of the window on the ground.
     """
 
     first_row: int
@@ -66,7 +67,8 @@ class CloseView:
     outline: Sequence[Float[np.ndarray, "_corner 2"]]
     truth: Sequence[Float[np.ndarray, "_corner 2"]]
     source: tuple[float, float] | None
-    cell_m: float
+    aspect: float
+    width_m: float
 
 
 def anchor(record: PlumeRecord) -> str:
@@ -88,10 +90,12 @@ def headline(record: PlumeRecord) -> str:
     return f"{digits.amount(record.plume.peak_ppm_m, 'ppm m')} at its peak"
 
 
-def svg_path(rings: Sequence[Float[np.ndarray, "_corner 2"]], row: digits.Number = 0, col: digits.Number = 0) -> str:
-    """Rings of (row, col) as the path of an SVG whose origin is there."""
+def svg_path(
+    rings: Sequence[Float[np.ndarray, "_corner 2"]], aspect: float, row: digits.Number = 0, col: digits.Number = 0
+) -> str:
+    """Rings of (row, col) as the path of an SVG with its origin there, in heights of a row; columns are `aspect` wide."""
     return "".join(
-        "M" + "L".join(f"{round(float(c - col), 2):g} {round(float(r - row), 2):g}" for r, c in ring) + "Z"
+        "M" + "L".join(f"{round(float(c - col) * aspect, 2):g} {round(float(r - row), 2):g}" for r, c in ring) + "Z"
         for ring in rings
     )
 
@@ -139,21 +143,27 @@ def plume_article(record: PlumeRecord, close: CloseView | None, truth: Truth | N
 
 
 def _close(letter: str, close: CloseView) -> str:
-    box = f"0 0 {close.cols} {close.rows}"
+    width, origin = close.cols * close.aspect, (close.first_row, close.first_col)
     source = ""
     if close.source is not None:
-        row, col = close.source[0] - close.first_row, close.source[1] - close.first_col
-        size = max(close.rows, close.cols) / 40
+        row, col = close.source[0] - close.first_row, (close.source[1] - close.first_col) * close.aspect
+        size = max(close.rows, width) / 40
         source = f'<circle class="source" cx="{col:.2f}" cy="{row:.2f}" r="{size:.2f}"/>'
-    true = f'<path class="truth" d="{svg_path(close.truth, close.first_row, close.first_col)}"/>' if close.truth else ""
+    true = f'<path class="truth" d="{svg_path(close.truth, close.aspect, *origin)}"/>' if close.truth else ""
     known = " Dashed: its true outline." if close.truth else ""
-    across = f"{digits.length(close.cols * close.cell_m)} across. " if np.isfinite(close.cell_m) else ""
+    across = f"{digits.length(close.width_m)} across. " if np.isfinite(close.width_m) else ""
+    pictures = "".join(
+        f'<image data-close="{kind}" width="{width:.3f}" height="{close.rows}" preserveAspectRatio="none" '
+        f'href="{href}"/>'
+        for kind, href in (
+            ("ground", data_uri(close.ground.content, close.ground.media)),
+            ("enhancement", data_uri(close.enhancement, "image/png")),
+        )
+    )
     return (
-        f'<figure class="close"><div class="stack"><img data-close="ground" alt="Ground around plume {letter}" '
-        f'src="{data_uri(close.ground.content, close.ground.media)}"><img data-close="enhancement" '
-        f'alt="Methane enhancement of plume {letter}" src="{data_uri(close.enhancement, "image/png")}">'
-        f'<svg viewBox="{box}" aria-hidden="true">{true}'
-        f'<path d="{svg_path(close.outline, close.first_row, close.first_col)}"/>{source}</svg></div>'
+        f'<figure class="close"><svg viewBox="0 0 {width:.3f} {close.rows}" role="img" '
+        f'aria-label="Plume {letter} from above: its outline and enhancement over the ground">{pictures}{true}'
+        f'<path d="{svg_path(close.outline, close.aspect, *origin)}"/>{source}</svg>'
         f"<figcaption>{across}Outline of the plume over its enhancement; the circle is where it seems to begin."
         f"{known}</figcaption></figure>"
     )

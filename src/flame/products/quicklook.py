@@ -31,6 +31,7 @@ _NO_DATA = 0.9
 _PANEL_IN = 7.0
 """Height of the scene's panel."""
 _LONGEST_ASPECT = 5.0
+_MOST_PIECES = 8
 """A longer strip is cut into pieces that stand side by side, or one below the other."""
 _MOST_PIXELS = 1400
 
@@ -98,12 +99,13 @@ def plot_quicklook(
     from matplotlib.figure import Figure
 
     view = view or MapView.of(scene.geo, scene.shape)
-    pieces = _pieces(view.shape)
-    rows, cols = pieces[0][0].stop - pieces[0][0].start, pieces[0][1].stop - pieces[0][1].start
+    pieces = _pieces(view.shape, view.aspect)
+    rows = pieces[0][0].stop - pieces[0][0].start
+    cols = (pieces[0][1].stop - pieces[0][1].start) * view.aspect  # as high as rows are
     tall = rows >= cols
     close = list(plumes[:_MOST_CLOSE])
     panel_in = _PANEL_IN if tall else _PANEL_IN * 1.6
-    width = panel_in * cols / rows * len(pieces) + 0.75 * len(pieces) if tall else panel_in + 1.2
+    width = (panel_in * cols / rows + 1.05) * len(pieces) if tall else panel_in + 1.2
     height = panel_in + 0.7 if tall else panel_in * rows / cols * len(pieces) + 0.7 * len(pieces) + 0.4
     beside = tall or rows / cols > 0.75
     across = min(2, len(close)) if beside else max(1, min(3, len(close)))
@@ -129,16 +131,15 @@ def plot_quicklook(
         FigureCanvasAgg(figure).print_figure(partial, dpi=dpi, format="png")
 
 
-def _pieces(shape: tuple[int, int]) -> list[tuple[slice, slice]]:
+def _pieces(shape: tuple[int, int], aspect: float) -> list[tuple[slice, slice]]:
     """The map whole, or for long strips in so many equal pieces that each is of a shape one can look at."""
     rows, cols = shape
-    long, short = max(shape), min(shape)
-    count = 1
-    while long / count > _LONGEST_ASPECT * short and count < 8:
-        count += 1
-    edges = np.linspace(0, long, count + 1).round().astype(int)
+    tall = rows >= cols * aspect
+    form = rows / (cols * aspect) if tall else cols * aspect / rows
+    count = int(np.clip(np.ceil(form / _LONGEST_ASPECT), 1, _MOST_PIECES))
+    edges = np.linspace(0, rows if tall else cols, count + 1).round().astype(int)
     cuts = [slice(int(a), int(b)) for a, b in pairwise(edges)]
-    return [(cut, slice(0, cols)) if rows >= cols else (slice(0, rows), cut) for cut in cuts]
+    return [(cut, slice(0, cols)) if tall else (slice(0, rows), cut) for cut in cuts]
 
 
 def _overview(
@@ -171,6 +172,7 @@ def _ground(
     axes.imshow(picture, extent=extent, interpolation="nearest" if step == 1 else "antialiased")
     axes.set_xlim(extent[:2])
     axes.set_ylim(extent[2:])
+    axes.set_aspect(1 / view.aspect)
     axes.set_anchor("N")
 
 
@@ -216,7 +218,7 @@ def _edges(axes: Any, view: MapView, window: tuple[slice, slice]) -> None:
         return
     rows, cols = window
     wide, high = cols.stop - cols.start, rows.stop - rows.start
-    most_x, most_y = (2, 5) if high > 2 * wide else (4, 4) if high > wide / 2 else (6, 2)
+    most_x, most_y = (3, 6) if high > 2 * wide else (6, 6) if high > wide / 2 else (8, 3)
     across = view.ticks(1, cols.start, cols.stop, rows.stop, most_x)
     down = view.ticks(0, rows.start, rows.stop, cols.start, most_y)
     axes.set_xticks([tick.at for tick in across], [tick.label for tick in across])
@@ -225,21 +227,21 @@ def _edges(axes: Any, view: MapView, window: tuple[slice, slice]) -> None:
 
 def _scale_bar(axes: Any, view: MapView, window: tuple[slice, slice]) -> None:
     """A bar of a round number of metres, if the scene's position is known."""
-    if not np.isfinite(view.cell_m) or view.cell_m <= 0:
+    cell_m = view.cell_m[1]
+    if not np.isfinite(cell_m) or cell_m <= 0:
         return
     from matplotlib.patheffects import withStroke
 
     rows, cols = window
-    length_m, label = round_length_m(0.4 * (cols.stop - cols.start) * view.cell_m)
+    length_m, label = round_length_m(0.4 * (cols.stop - cols.start) * cell_m)
     start = cols.start + 0.05 * (cols.stop - cols.start)
     level = rows.stop - 0.03 * (rows.stop - rows.start)
-    end = start + length_m / view.cell_m
+    end = start + length_m / cell_m
     halo = [withStroke(linewidth=3.5, foreground="black", alpha=0.6)]
     axes.plot([start, end], [level, level], color="white", linewidth=2.5, solid_capstyle="butt", path_effects=halo)
-    axes.annotate(
-        label, ((start + end) / 2, level), xytext=(0, 4), textcoords="offset points", color="white", ha="center",
-        va="bottom", fontsize=8.5, path_effects=[withStroke(linewidth=2, foreground="black", alpha=0.7)],
-    )  # fmt: skip
+    box = {"boxstyle": "round,pad=0.15", "facecolor": "black", "alpha": 0.5, "linewidth": 0}
+    text = {"color": "white", "ha": "center", "va": "bottom", "fontsize": 8.5, "bbox": box}
+    axes.annotate(label, ((start + end) / 2, level), xytext=(0, 4), textcoords="offset points", **text)
 
 
 def _north(axes: Any, view: MapView) -> None:
@@ -294,7 +296,8 @@ def _close_views(
         shown = view.grid.shown(maps.usable, *window)
         values = np.ma.masked_where(~shown, view.grid.onto(maps.enhancement_ppm_m, np.float32(0), *window))
         extent = (window[1].start, window[1].stop, window[0].stop, window[0].start)
-        image = panel.imshow(values, cmap=shades, vmin=0, vmax=top, extent=extent, interpolation="nearest")
+        shades_over = {"cmap": shades, "vmin": 0, "vmax": top, "interpolation": "nearest"}
+        image = panel.imshow(values, extent=extent, aspect=1 / view.aspect, **shades_over)
         for polygon in outline(truth) if truth is not None else ():
             for ring in view.rings([polygon]):
                 _ring(panel, ring, _TRUTH, 1.0)
@@ -307,23 +310,24 @@ def _close_views(
         panel.set_title(f"{marked.label}  {marked.caption}", fontsize=8.5, color=_INK, loc="left", parse_math=False)
         _scale_bar(panel, view, window)
     if image is not None:
-        bar = part.colorbar(image, ax=panels.tolist(), orientation="horizontal", fraction=0.035, pad=0.02, shrink=0.7)
+        below = {"location": "top", "fraction": 0.035, "pad": 0.02, "shrink": 0.7, "panchor": False}
+        bar = part.colorbar(image, ax=panels.tolist(), **below)
         bar.set_label(ENHANCEMENT.titled, fontsize=8.5)
         bar.ax.tick_params(labelsize=7.5)
 
 
 def close_window(view: MapView, plume: Plume, least: int = 48) -> tuple[slice, slice] | None:
-    """A square of cells around a plume, with as much ground as plume; None if its place is not known."""
+    """A square piece of ground around a plume, with as much ground as plume; None if its place is not known."""
     rings = view.rings(plume.polygons)
     if not rings:
         return None
     corners = np.concatenate(rings)
     (top, left), (bottom, right) = corners.min(axis=0), corners.max(axis=0)
-    half = max(least, 1.7 * max(bottom - top, right - left)) / 2
-    centre = (top + bottom) / 2, (left + right) / 2
+    high = max(least, 1.7 * max(bottom - top, (right - left) * view.aspect))
+    centre, sizes = ((top + bottom) / 2, (left + right) / 2), (high, high / view.aspect)
     found = []
-    for middle, side in zip(centre, view.shape, strict=True):
-        size = int(min(side, np.ceil(2 * half)))
+    for middle, wanted, side in zip(centre, sizes, view.shape, strict=True):
+        size = int(min(side, np.ceil(wanted)))
         first = int(np.clip(round(middle - size / 2), 0, side - size))
         found.append(slice(first, first + size))
     return found[0], found[1]

@@ -108,10 +108,10 @@ class _Page:
         view, step = self._view, self._pictures.step
         width, height = self._pictures.size
         found: dict[str, Any] = {
-            "shape": list(view.shape),
+            "shape": [view.shape[0], round(view.shape[1] * view.aspect, 4)],
             "step": step,
-            "cover": [height * step, width * step],
-            "cell_m": round(view.cell_m, 6) if np.isfinite(view.cell_m) else None,
+            "cover": [height * step, round(width * step * view.aspect, 4)],
+            "cell_m": round(view.cell_m[0], 6) if np.isfinite(view.cell_m[0]) else None,
             "nodes": None,
             "plumes": [self._plume_data(at, record) for at, record in enumerate(self._record.plumes)],
         }
@@ -124,13 +124,14 @@ class _Page:
         found: dict[str, Any] = {"id": record.id, "number": record.number, "letter": plume_letters(record.number)}
         found |= {"anchor": anchor(record), "box": None, "label": None, "window": None}
         if self._rings[at]:
-            corners = np.concatenate(self._rings[at])
+            corners = np.concatenate(self._rings[at]) * (1.0, self._view.aspect)
             (top, left), (bottom, right) = corners.min(axis=0), corners.max(axis=0)
             found["box"] = [round(float(v), 2) for v in (top, left, bottom - top, right - left)]
             above = corners[corners[:, 0] < top + 0.02 * (bottom - top) + 0.01]
             found["label"] = [round(float(top), 2), round(float(above[:, 1].mean()), 2)]
         if at < len(self._close) and (close := self._close[at]) is not None:
-            found["window"] = [close.first_row, close.first_col, close.rows, close.cols]
+            left, width = (round(side * close.aspect, 4) for side in (close.first_col, close.cols))
+            found["window"] = [close.first_row, left, close.rows, width]
         return found
 
     def _close_view(self, at: int, colours: Float[np.ndarray, "row col 3"]) -> CloseView | None:
@@ -149,7 +150,8 @@ class _Page:
             and (ring.min(axis=0) <= (rows.stop, cols.stop)).all()
         ]
         size = rows.start, cols.start, rows.stop - rows.start, cols.stop - cols.start
-        return CloseView(*size, *pictures, self._rings[at], near, source, self._view.cell_m)
+        ground = self._view.aspect, size[3] * self._view.cell_m[1]
+        return CloseView(*size, *pictures, self._rings[at], near, source, *ground)
 
     def body(self) -> Iterator[str]:
         """The page, part by part."""
@@ -222,12 +224,14 @@ class _Page:
             shown = "" if name == first else " hidden"
             picture = data_uri(self._pictures.layers[name], "image/png")
             yield f'<img data-layer="{name}" alt="{escape(alt)}" src="{picture}"{shown}>'
-        rows, cols = self._view.shape
+        rows, cols = self._view.shape[0], round(self._view.shape[1] * self._view.aspect, 4)
         paths = "".join(
-            f'<path data-plume="{record.number}" d="{svg_path(rings)}"/>'
+            f'<path data-plume="{record.number}" d="{svg_path(rings, self._view.aspect)}"/>'
             for record, rings in zip(self._record.plumes, self._rings, strict=True)
         )
-        true = f'<path class="truth" d="{svg_path(self._truth_rings)}"/>' if self._truth_rings else ""
+        true = (
+            f'<path class="truth" d="{svg_path(self._truth_rings, self._view.aspect)}"/>' if self._truth_rings else ""
+        )
         yield (
             f'<svg id="outlines" viewBox="0 0 {cols} {rows}" width="{cols}" height="{rows}" aria-hidden="true">'
             f"{true}{paths}"

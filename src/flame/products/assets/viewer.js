@@ -6,7 +6,7 @@
   const stage = document.getElementById("stage");
   const scale = document.getElementById("scale");
   const where = document.getElementById("where");
-  const [rows, cols] = data.shape; // cells of the map; everything is kept in them
+  const [rows, cols] = data.shape; // height and width of the map, a cell being one high; everything is kept in them
   const view = { k: 1, x: 0, y: 0 }; // screen pixels a cell, and where the first cell's corner is
   const marks = new Map();
   const paths = new Map();
@@ -35,10 +35,10 @@
     const article = document.getElementById(plume.anchor);
     if (!article || !plume.window) continue;
     for (const kind of ["ground", "enhancement"]) {
-      const known = article.querySelector(`img[data-close="${kind}"]`);
+      const known = article.querySelector(`image[data-close="${kind}"]`);
       if (!known) continue;
       const image = new Image();
-      image.src = known.src;
+      image.src = known.getAttribute("href");
       image.alt = "";
       const [first, left, height, width] = plume.window;
       place(image, first, left, height, width);
