@@ -19,6 +19,7 @@ from flame.scene import Acquisition, GeoGrid, LookupTable, Scene, SceneFlag
 UTM = GeoGrid(crs="EPSG:32613", affine=(5.0, 0.0, 600_000.0, 0.0, -5.0, 3_560_000.0))
 TIME = datetime(2024, 5, 17, 18, 3, 21, tzinfo=UTC)
 BANDS = BandSet(np.linspace(2120.0, 2480.0, 40), np.full(40, 6.0))
+FEW_BANDS = BandSet(BANDS.centres_nm[::10], BANDS.fwhm_nm[::10])  # the pages do not look at radiance
 WIND = Wind(4.2, 250.0, 1.1, "a mast near by")
 
 
@@ -29,9 +30,9 @@ def sample_scene(shape: tuple[int, int] = (60, 80), geo: GeoGrid | None = UTM, t
     flags = np.zeros(shape, np.uint16)
     flags[:8, :10] = int(SceneFlag.CLOUD)
     rgb = (np.array([9.0, 8.0, 6.0])[:, None, None] * (1 + 2 * texture)).clip(0.5).astype(np.float32)
-    radiance = np.repeat((0.5 * (1 + 2 * texture)).clip(0.05)[None], len(BANDS), axis=0).astype(np.float32)
+    radiance = np.repeat((0.5 * (1 + 2 * texture)).clip(0.05).astype(np.float32)[None], len(FEW_BANDS), axis=0)
     seen = Acquisition("aviris-ng", time, 35.0, 5.0, "flight.img")
-    return Scene(radiance, BANDS, flags == 0, rgb, geo, seen, flags=flags)
+    return Scene(radiance, FEW_BANDS, flags == 0, rgb, geo, seen, flags=flags)
 
 
 def sample_mask(shape: tuple[int, int]) -> np.ndarray:

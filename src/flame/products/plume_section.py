@@ -93,7 +93,7 @@ def headline(record: PlumeRecord) -> str:
 def svg_path(
     rings: Sequence[Float[np.ndarray, "_corner 2"]], aspect: float, row: digits.Number = 0, col: digits.Number = 0
 ) -> str:
-    """Rings of (row, col) as the path of an SVG with its origin there, in heights of a row; columns are `aspect` wide."""
+    """Rings of (row, col) as an SVG path with its origin there, in heights of a row; a column is `aspect` wide."""
     return "".join(
         "M" + "L".join(f"{round(float(c - col) * aspect, 2):g} {round(float(r - row), 2):g}" for r, c in ring) + "Z"
         for ring in rings
@@ -115,7 +115,7 @@ def plume_choice(record: PlumeRecord, detailed: bool) -> str:
     letter = plume_letters(record.number)
     less = []
     if record.rate is not None and record.mass is not None:
-        less.append(digits.with_sigma(record.mass.ime_kg, record.mass.sigma_kg, "kg") + " in the plume")
+        less.append(digits.with_sigma(record.mass.ime_kg, record.mass.sigma_kg, "kg"))
     if record.shape is not None:
         less.append(f"{digits.length(record.shape.length_m)} long")
     if not less:

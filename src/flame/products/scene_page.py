@@ -159,11 +159,11 @@ class _Page:
         facts = "".join(
             f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in report.facts.items()
         )
-        above = f'<p class="subject">{file_link(report.above, "All scenes of this run")}</p>' if report.above else ""
+        above = file_link(report.above, "All scenes of this run") if report.above else ""
         yield (
             '<a class="skip" href="#plumes">Skip the map</a><header class="top">'
             '<p class="brand">FLAME methane report</p>'
-            f'<h1>{escape(self.headline)}</h1><p class="subject">{escape(report.source)}</p>{above}'
+            f'<h1>{escape(self.headline)}</h1><p class="subject">{escape(report.source)}{above}</p>'
             f'<dl class="facts">{facts}</dl></header>\n<main>'
         )
         yield from self._viewer()
