@@ -103,11 +103,9 @@ def test_the_demonstration_tells_the_truth_of_each_plume():
     far = np.argmax(np.hypot(rows - tile.sources[0].row, cols - tile.sources[0].col))
     false_one[rows[far] : rows[far] + 2, cols[far] : cols[far] + 2] = True
     mask = tile.label | (false_one & tile.scene.valid)
-    score = tile.enhancement_ppm_m
-    found = Detection(
-        mask.astype(np.float32), score, mask, tile.scene.valid, np.zeros(mask.shape, np.uint8), (), (), Timings(), "none",
-        np.full(mask.shape, 100.0, np.float32),
-    )  # fmt: skip
+    quality, sigma = np.zeros(mask.shape, np.uint8), np.full(mask.shape, 100.0, np.float32)
+    maps = mask.astype(np.float32), tile.enhancement_ppm_m, mask, tile.scene.valid, quality
+    found = Detection(*maps, plumes=(), tiles=(), timings=Timings(), runtime="none", sigma_ppm_m=sigma)
     measured = measure_scene(tile.scene, found, "demo", MeasureSettings(true_wind(tile), check=False))
     truth = compare_with_truth(tile, measured.plumes)
     assert isinstance(truth, SceneTruth)
