@@ -153,7 +153,8 @@ def _write_maps(
     tags = {"source": facts["source"], "model": facts["model"], "software": SOFTWARE}
     tags |= {"retrieval": facts["enhancement"], "sensor": facts["sensor"] or "not stated"}
     tags |= {"time": taken} if taken else {}
-    scales, files = Scales.of(maps), {}
+    scales = Scales.of(maps)
+    files: dict[str, str] = {}
     for name in maps.names:
         kind = LAYERS[name]
         named = ("quality bits", "scene flags") if name == "quality" else (kind.titled,)

@@ -259,10 +259,10 @@ def read_features(path: Path) -> list[dict[str, Any]]:
     """
     content = read_json(path, "the plumes of a scene")
     features = content.get("features") if isinstance(content, dict) else None
-    whole = isinstance(features, list) and all(
-        isinstance(feature, dict) and isinstance(feature.get("properties"), dict) and "geometry" in feature
-        for feature in features
-    )
-    if not whole:
+    if not isinstance(features, list) or not all(map(_is_feature, features)):
         raise RecordError(f"{path}: holds no list of plumes; run it again with --force")
-    return list(features)
+    return features
+
+
+def _is_feature(content: object) -> bool:
+    return isinstance(content, dict) and isinstance(content.get("properties"), dict) and "geometry" in content

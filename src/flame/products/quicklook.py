@@ -115,8 +115,10 @@ def plot_quicklook(
     total_h = max(height, down * side) if beside else height + down * side
     figure = Figure(figsize=(max(total_w, 6.0), max(total_h, 3.2) + 0.75), layout="constrained", facecolor="white")
     if close:
-        shares = {"width_ratios": [width, across * side]} if beside else {"height_ratios": [height, down * side]}
-        parts = figure.subfigures(*((1, 2) if beside else (2, 1)), **shares)
+        shares = [width, across * side] if beside else [height, down * side]
+        parts = (
+            figure.subfigures(1, 2, width_ratios=shares) if beside else figure.subfigures(2, 1, height_ratios=shares)
+        )
         scene_part, close_part = parts[0], parts[1]
     else:
         scene_part, close_part = figure, None
@@ -261,8 +263,9 @@ def _north(axes: Any, view: MapView) -> None:
     mirrored = np.stack([middle + 6 * toward, middle - 9 * toward - 4.5 * aside, middle - 6 * toward])
     for side, colour in ((corners, "white"), (mirrored, "0.75")):
         area.add_artist(Polygon(side, closed=True, facecolor=colour, edgecolor="black", linewidth=0.4))
+    at = middle + 12 * toward
     area.add_artist(
-        Text(*(middle + 12 * toward), "N", color="white", fontsize=8, fontweight="bold", ha="center", va="center",
+        Text(float(at[0]), float(at[1]), "N", color="white", fontsize=8, fontweight="bold", ha="center", va="center",
              path_effects=halo)
     )  # fmt: skip
     axes.add_artist(AnchoredOffsetbox("upper right", child=area, pad=0.1, borderpad=0.2, frameon=False))
