@@ -123,11 +123,12 @@ def plot_quicklook(
     else:
         scene_part, close_part = figure, None
     colours = stretched_rgb(scene)
+    true_rings = [] if truth is None else view.rings(outline(truth))
     axes = scene_part.subplots(*((1, len(pieces)) if tall else (len(pieces), 1)), squeeze=False).ravel()
     for panel, window in zip(axes, pieces, strict=True):
-        _overview(panel, view, colours, window, plumes, truth)
+        _overview(panel, view, colours, window, plumes, true_rings)
     if close_part is not None:
-        _close_views(close_part, (down, across), view, colours, maps, close, truth)
+        _close_views(close_part, (down, across), view, colours, maps, close, true_rings)
     figure.suptitle(title, fontsize=12, color=_INK, parse_math=False)  # a file may be called anything
     with whole_file(path) as partial:
         FigureCanvasAgg(figure).print_figure(partial, dpi=dpi, format="png")
@@ -150,14 +151,13 @@ def _overview(
     colours: Float32[np.ndarray, "row col 3"],
     window: tuple[slice, slice],
     plumes: Sequence[MarkedPlume],
-    truth: Bool[np.ndarray, "row col"] | None,
+    true_rings: Sequence[Float[np.ndarray, "_corner 2"]],
 ) -> None:
     rows, cols = window
     step = max(1, max(rows.stop - rows.start, cols.stop - cols.start) // _MOST_PIXELS)
     _ground(axes, view, colours, window, step)
-    for polygon in outline(truth) if truth is not None else ():
-        for ring in view.rings([polygon]):
-            _ring(axes, ring, _TRUTH, 0.8)
+    for ring in true_rings:
+        _ring(axes, ring, _TRUTH, 0.8)
     for marked in plumes[:_MOST_MARKED]:
         _mark(axes, view, marked, window)
     _edges(axes, view, window)
@@ -278,7 +278,7 @@ def _close_views(
     colours: Float32[np.ndarray, "row col 3"],
     maps: SceneMaps,
     close: Sequence[MarkedPlume],
-    truth: Bool[np.ndarray, "row col"] | None,
+    true_rings: Sequence[Float[np.ndarray, "_corner 2"]],
 ) -> None:
     """The strongest plumes, each with its surroundings and the enhancement there."""
     from matplotlib.colors import ListedColormap
@@ -301,9 +301,8 @@ def _close_views(
         extent = (window[1].start, window[1].stop, window[0].stop, window[0].start)
         shades_over = {"cmap": shades, "vmin": 0, "vmax": top, "interpolation": "nearest"}
         image = panel.imshow(values, extent=extent, aspect=1 / view.aspect, **shades_over)
-        for polygon in outline(truth) if truth is not None else ():
-            for ring in view.rings([polygon]):
-                _ring(panel, ring, _TRUTH, 1.0)
+        for ring in true_rings:
+            _ring(panel, ring, _TRUTH, 1.0)
         for ring in view.rings(marked.plume.polygons):
             _ring(panel, ring, _OUTLINE, 1.2)
         panel.set_xlim(extent[:2])
