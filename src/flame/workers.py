@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
@@ -85,7 +85,7 @@ def _serve(line: Connection, work: Callable[[Any], Any]) -> None:
 
 def run_in_processes(
     work: Callable[[Task], Result], tasks: Iterable[Task], count: int
-) -> Iterator[tuple[Task, Result | WorkerLost]]:
+) -> Generator[tuple[Task, Result | WorkerLost], None, None]:
     """Applies a function to tasks in worker processes; results come as they are ready.
 
     Tasks are taken from the iterable only when a worker is free. One whose worker died (killed, out of memory) is given

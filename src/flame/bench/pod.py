@@ -40,8 +40,9 @@ def fit_curve(plan: CasePlan, cases: Sequence[CaseResult]) -> DetectionCurve:
         return float(np.logaddexp(0.0, np.where(found > 0, -chance, chance)).sum() + _SHRINK * weight @ weight)
 
     weight = minimize(badness, np.array([-5.0, 1.0, -1.0]), method="BFGS").x
+    base, by_rate, by_wind = (float(value) for value in weight)
     low, high = plan.rate_kg_h
-    return DetectionCurve(*(float(value) for value in weight), low, high, len(cases), plan.model, plan.preset)
+    return DetectionCurve(base, by_rate, by_wind, low, high, len(cases), plan.model, plan.preset)
 
 
 def write_curves(path: Path, curves: Mapping[str, DetectionCurve]) -> None:

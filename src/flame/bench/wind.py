@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,7 @@ def fit_effective_wind(cases: Sequence[CaseResult], method: str) -> FittedWind:
 
 
 def _spread_left(error: np.ndarray, own: np.ndarray) -> float:
-    """The spread that, added in squares to each plume's own error, holds 68 % of the errors; 0 if that is not needed."""
+    """The spread that, added in squares to each plume's own error, holds 68 % of the errors; 0 if none is needed."""
     low, high = 0.0, float(error.max()) + 1.0
     for _ in range(50):
         middle = 0.5 * (low + high)
@@ -234,7 +235,7 @@ def wind_report(
 def _by_rate(cases: Sequence[CaseResult]) -> tuple[tuple[float, float, int, int], ...]:
     edges = (50.0, 158.0, 500.0, 1581.0, 5000.0)
     rows = []
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in pairwise(edges):
         here = [case for case in cases if low <= case.rate_kg_h < high]
         rows.append((low, high, len(here), sum(case.found is not None for case in here)))
     return tuple(rows)

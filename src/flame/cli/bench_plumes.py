@@ -22,9 +22,7 @@ _Out = Annotated[
 ]
 _Sensors = Annotated[
     list[str] | None,
-    typer.Option(
-        "--sensor", metavar="NAME", help="Sensor to simulate; may be repeated. By default emit and aviris-ng."
-    ),
+    typer.Option("--sensor", metavar="NAME", help="Sensor to simulate; may be repeated. By default emit, aviris-ng."),
 ]
 _Model = Annotated[str, typer.Option("--model", metavar="NAME", help="What finds the plumes, as in `flame detect`.")]
 _Preset = Annotated[str, typer.Option("--preset", metavar="NAME", help="What the scenes are like.")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from flame.errors import FlameError
@@ -86,14 +87,16 @@ class Batch:
         self._scenes = [SceneInput(path.absolute(), str(path)) for path in inputs]
         self._job, self._done = job, done
         self._outcomes: dict[int, Outcome] = {}
+        self._first: dict[int, int] = {}
         self._stopping = False
 
     def run(self, runner: Runner) -> None:
         """Works on all inputs; ends early only where the disk is full, or if it is stopped."""
-        for task, result in runner(self._job, self._tasks()):
-            if isinstance(result, WorkerLost):
-                result = failed(task.scene, FlameError(f"{task.scene.shown}: {result}"), self._job.out)
-            self._note(task.index, result)
+        with closing(runner(self._job, self._tasks())) as results:
+            for task, result in results:
+                if isinstance(result, WorkerLost):
+                    result = failed(task.scene, FlameError(f"{task.scene.shown}: {result}"), self._job.out)
+                self._note(task.index, result)
 
     def _tasks(self) -> Iterator[SceneTask]:
         """The scenes, each with a folder; folders are taken in the inputs' order, so that names do not depend on who
@@ -103,17 +106,14 @@ class Batch:
             if self._stopping:
                 return
             try:
-                if (first := seen.setdefault(scene.place, index)) != index:
-                    self._note(index, Outcome(scene.shown, "failed", failure=self._twice(scene, first)))
+                self._first[index] = seen.setdefault(scene.place, index)
+                if self._first[index] != index:
                     continue
                 folder = claim_folder(self._job.out, scene, _RESERVED)
             except Exception as mistake:
                 self._note(index, failed(scene, mistake, self._job.out))
                 continue
             yield SceneTask(index, scene, folder)
-
-    def _twice(self, scene: SceneInput, first: int) -> str:
-        return f"{scene.shown}: given twice, the first time as {self._scenes[first].shown}; done once"
 
     def _note(self, index: int, outcome: Outcome) -> None:
         self._outcomes[index] = outcome
@@ -124,7 +124,7 @@ class Batch:
         """What became of each input, in their order."""
         why = "not tried: the batch was stopped"
         return [
-            self._outcomes.get(index, Outcome(scene.shown, "not tried", failure=why))
+            self._outcomes.get(self._first.get(index, index), Outcome(scene.shown, "not tried", failure=why))
             for index, scene in enumerate(self._scenes)
         ]
 

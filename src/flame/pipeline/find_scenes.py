@@ -17,21 +17,27 @@ def find_scenes(inputs: Iterable[Path]) -> list[Path]:
     """The scenes among files and folders.
 
     A file, and a folder that is a product or tile of its own, is one scene, known or not: what cannot be read is told
-    when it is opened. Any other folder is walked for what some reader knows.
+    when it is opened. Any other folder is walked for what some reader knows. What is meant twice is there once.
 
     Raises:
         FlameError: If a folder holds no scene at all.
     """
-    found: list[Path] = []
+    found: dict[Path, Path] = {}
     for path in inputs:
-        if not path.is_dir() or _is_scene(path):
-            found.append(path)
-            continue
-        inside = list(scenes_in(path))
+        inside = [path] if not path.is_dir() or _is_scene(path) else list(scenes_in(path))
         if not inside:
             raise FlameError(f"{path}: no scene in this folder that FLAME reads; `flame info FILE` tells why of a file")
-        found += inside
-    return found
+        for scene in inside:
+            found.setdefault(_place(scene), scene)
+    return list(found.values())
+
+
+def _place(path: Path) -> Path:
+    """Where a path leads, as far as that can be told: what is wrong with it is told when it is opened."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):  # a loop of links
+        return path.absolute()
 
 
 def scenes_in(folder: Path) -> Iterator[Path]:

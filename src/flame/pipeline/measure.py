@@ -161,7 +161,7 @@ def _limits(sensor: str | None, winds: Sequence[Wind]) -> tuple[DetectionLimit, 
 
 
 def _heaviest_first(record: PlumeRecord) -> float:
-    return -(record.plume.integrated_ppm_m_px if record.mass is None else record.mass.ime_kg)
+    return -record.plume.integrated_ppm_m_px
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ resumed on another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, Protocol, TypeVar
 
 from flame.errors import FlameError
@@ -22,16 +22,21 @@ _PATIENCE_S = 10
 
 
 class Runner(Protocol):
-    """Applies a function to tasks, in any order; a task is taken from the iterable only when there is room for it."""
+    """Applies a function to tasks, in any order; a task is taken from the iterable only when there is room for it.
+
+    Closing what it returns ends the work.
+    """
 
     def __call__(
         self, work: Callable[[Task], Result], tasks: Iterable[Task]
-    ) -> Iterator[tuple[Task, Result | WorkerLost]]:
+    ) -> Generator[tuple[Task, Result | WorkerLost], None, None]:
         """Yields each task with its result."""
         ...
 
 
-def here(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[tuple[Task, Result | WorkerLost]]:
+def here(
+    work: Callable[[Task], Result], tasks: Iterable[Task]
+) -> Generator[tuple[Task, Result | WorkerLost], None, None]:
     """One task after another in this process."""
     for task in tasks:
         yield task, work(task)
@@ -45,7 +50,9 @@ def on_processes(count: int, threads: int = 1) -> Runner:
         threads: BLAS threads of each.
     """
 
-    def run(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[tuple[Task, Result | WorkerLost]]:
+    def run(
+        work: Callable[[Task], Result], tasks: Iterable[Task]
+    ) -> Generator[tuple[Task, Result | WorkerLost], None, None]:
         with threads_each(threads):
             yield from run_in_processes(work, tasks, count)
 
@@ -68,7 +75,9 @@ def on_cluster(address: str) -> Runner:
     except ModuleNotFoundError:
         raise FlameError("--scheduler needs Dask: pip install 'flame-methane[cluster]'") from None
 
-    def run(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[tuple[Task, Result | WorkerLost]]:
+    def run(
+        work: Callable[[Task], Result], tasks: Iterable[Task]
+    ) -> Generator[tuple[Task, Result | WorkerLost], None, None]:
         try:
             client = distributed.Client(address, timeout=_PATIENCE_S, set_as_default=False)
         except (OSError, ValueError) as reason:
@@ -81,7 +90,7 @@ def on_cluster(address: str) -> Runner:
 
 def _run_with(
     client: Any, distributed: Any, work: Callable[[Task], Result], tasks: Iterable[Task]
-) -> Iterator[tuple[Task, Result | WorkerLost]]:
+) -> Generator[tuple[Task, Result | WorkerLost], None, None]:
     coming = iter(tasks)
     pending: dict[Any, Task] = {}
     queue = distributed.as_completed([], loop=client.loop)
