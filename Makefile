@@ -43,7 +43,9 @@ PYTEST_OPTIONS := -n 2 --dist loadfile --max-worker-restart=0
 TEST_MINUTES ?= 60
 BOUNDED := $(if $(shell command -v timeout 2>/dev/null),timeout --kill-after=30 $(TEST_MINUTES)m)
 
+# Without Chromium the report's browser tests are skipped, and this line says so; see .ci/run for how to install it.
 pytest: $(VENV)/.installed
+	@command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || echo "no Chromium: the report's browser tests are not run"
 	$(BOUNDED) $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
 docs: $(VENV)/.installed

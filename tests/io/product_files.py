@@ -78,7 +78,7 @@ def write_emit(
     with h5py.File(path, "w") as file:
         _granule(file, "010612" if mirrored_table else "010622")
         stored = file.create_dataset(
-            "radiance", data=cube, chunks=(min(rows, 32), min(cols, 40), 64), compression="gzip"
+            "radiance", data=cube, chunks=(min(rows, 32), min(cols, 40), min(len(ground.bands), 64)), compression="gzip"
         )
         stored.attrs["_FillValue"] = np.array([FILL], np.float32)
         stored.attrs["units"] = np.bytes_("uW/cm^2/SR/nm")

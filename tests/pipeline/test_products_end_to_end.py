@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import rasterio
 import rasterio.warp
+import xarray
+from pystac.validation import validate_dict
 from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "io"))
@@ -94,6 +96,18 @@ def test_info_filter_and_detect(tmp_path: Path, name: str) -> None:
     strongest = plumes[0]["properties"]
     assert pixels_off(strongest["peak_latitude"], strongest["peak_longitude"]) < 1.5
     report = json.loads((folder / "detection.json").read_text())
+    assert pixels_off(*place_of_maximum(folder / "enhancement.tif")) < 1.5
+    with xarray.open_dataset(folder / "maps.nc") as maps:
+        at = np.unravel_index(int(np.nanargmax(maps["enhancement"])), maps["enhancement"].shape)
+        assert np.hypot(at[0] - row, at[1] - col) < 2.0
+    if report["time"] is not None:
+        item = json.loads((folder / "item.json").read_text())
+        assert validate_dict(item, extensions=[])
+        west, south, east, north = item["bbox"]
+        assert west < truth[1] < east
+        assert south < truth[0] < north
+        assert (tmp_path / "out" / "collection.json").is_file()
+    assert (folder / "report.html").stat().st_size < 1_000_000
     if name != "starcop":
         assert report["pixels_flagged"]["cloud"] == int(ground.cloud.sum())
         assert report["pixels_flagged"]["water"] == int(ground.water.sum())
