@@ -314,9 +314,15 @@ UTM_CORNER = (245_310.0, 4_259_880.0)
 
 def utm_place(row: float, col: float, pixel_m: float = UTM_PIXEL) -> tuple[float, float]:
     """Latitude and longitude of a pixel coordinate on the map grid that the gridded samples have."""
-    x, y = UTM_CORNER[0] + col * pixel_m, UTM_CORNER[1] - row * pixel_m
-    lon, lat = rasterio.warp.transform(UTM, "EPSG:4326", [x], [y])
-    return lat[0], lon[0]
+    latitude, longitude = utm_places(np.array([row]), np.array([col]), pixel_m)
+    return float(latitude[0]), float(longitude[0])
+
+
+def utm_places(rows: np.ndarray, cols: np.ndarray, pixel_m: float = UTM_PIXEL) -> tuple[np.ndarray, np.ndarray]:
+    """`utm_place` of many."""
+    x, y = UTM_CORNER[0] + cols * pixel_m, UTM_CORNER[1] - rows * pixel_m
+    lon, lat = rasterio.warp.transform(UTM, "EPSG:4326", x.ravel().tolist(), y.ravel().tolist())
+    return np.reshape(lat, rows.shape), np.reshape(lon, rows.shape)
 
 
 def write_geotiff(folder: Path, ground: Ground, how: str = "tags", name: str = "cube.tif", **profile: object) -> Path:
