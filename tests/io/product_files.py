@@ -93,12 +93,27 @@ def write_emit(
             layers = np.zeros((rows, cols, 11), np.float32)
             layers[..., 2], layers[..., 4] = VIEW_DEG, SUN_DEG
             file.create_dataset("obs", data=layers, compression="gzip").attrs["_FillValue"] = np.array([FILL], "f4")
+            names = np.array(OBS_BANDS, dtype=h5py.string_dtype())
+            file.create_group("sensor_band_parameters").create_dataset("observation_bands", data=names)
             _location(file, ground)
     if masks:
         _write_emit_mask(folder / f"EMIT_L2A_MASK_001_{GRANULE}.nc", ground)
     return path
 
 
+OBS_BANDS = (
+    "Path length (sensor-to-ground in meters)",
+    "To-sensor azimuth (0 to 360 degrees CW from N)",
+    "To-sensor zenith (0 to 90 degrees from zenith)",
+    "To-sun azimuth (0 to 360 degrees CW from N)",
+    "To-sun zenith (0 to 90 degrees from zenith)",
+    "Solar phase (degrees between to-sensor and to-sun vectors in principal plane)",
+    "Slope (local surface slope as derived from DEM in degrees)",
+    "Aspect (local surface aspect 0 to 360 degrees clockwise from N)",
+    "Cosine(i) (apparent local illumination factor based on DEM slope and aspect and to sun vector)",
+    "UTC Time (decimal hours for mid-line pixels)",
+    "Earth-sun distance (AU)",
+)
 MASK_BANDS = (
     "Cloud flag",
     "Cirrus flag",
