@@ -42,6 +42,32 @@ def test_any_storage_gives_the_same(tmp_path: Path, storage: str, axes: tuple[in
         np.testing.assert_array_equal(mirrored.read(slice(2, 6), [1]), cube[[1], 2:6, ::-1])
 
 
+@pytest.mark.parametrize("step", [1, 3, 5, 11])
+def test_from_top_to_bottom_nothing_is_unpacked_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """Whatever the blocks: pieces of 4 lines, of which the last has 3."""
+    values = np.random.default_rng(0).random((11, 23, 17), dtype=np.float32)
+    unpacked: list[tuple[int, ...]] = []
+    piece = StoredCube._piece
+
+    def counted(self: StoredCube, corner: tuple[int, ...], *more: object) -> np.ndarray:
+        unpacked.append(corner)
+        return piece(self, corner, *more)
+
+    monkeypatch.setattr(StoredCube, "_piece", counted)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("cube", data=values, **STORAGES["deflate"])
+    with h5py.File(tmp_path / "a.h5") as file:
+        stored = StoredCube(tmp_path / "a.h5", file["cube"], (2, 0, 1))
+        for first in range(0, 11, step):
+            rows = slice(first, min(first + step, 11))
+            expected = values.transpose(2, 0, 1)[[3, 16, 4], rows]
+            np.testing.assert_array_equal(stored.read(rows, [3, 16, 4]), expected)
+    assert sorted(unpacked) == sorted(set(unpacked))
+    assert len(unpacked) == 3 * 5 * 2
+
+
 def test_pieces_that_were_never_written_are_fill(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         made = file.create_dataset("cube", SHAPE, "f4", fillvalue=-9999.0, **STORAGES["deflate"])

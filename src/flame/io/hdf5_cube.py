@@ -6,10 +6,10 @@ import os
 import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float32
@@ -22,10 +22,19 @@ from flame.io.plain_cube import Interleave, PlainCube, moves_of, runs_of
 __all__ = ["StoredCube"]
 
 _STEP_BYTES = 32_000_000
+_KEPT_BYTES = 64_000_000
 _MAX_THREADS = 4
 _DEFLATE, _SHUFFLE = 1, 2
 _INTERLEAVES: dict[tuple[int, int, int], Interleave] = {(0, 1, 2): "bsq", (1, 0, 2): "bil", (2, 0, 1): "bip"}
 """By where band, row and column stand."""
+
+
+class _Kept(NamedTuple):
+    """Lines of some bands that were unpacked along with others."""
+
+    bands: tuple[int, ...]
+    first: int
+    lines: Float32[np.ndarray, "band row col"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,7 @@ class StoredCube:
     dataset: Any
     axes: tuple[int, int, int]
     mirrored: bool = False
+    _kept: list[_Kept] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_cube(self.path, *self.shape)
@@ -103,7 +113,32 @@ class StoredCube:
             first = stop
 
     def _read_by_pieces(self, rows: slice, bands: Sequence[int], out: np.ndarray, shuffled: bool) -> None:
-        """Every deflated piece that holds something wanted, on its own: zlib lets other threads run meanwhile."""
+        """Every deflated piece that holds something wanted, on its own: zlib lets other threads run meanwhile.
+
+        Blocks of lines rarely end where pieces do. So the lines of the last pieces are kept for the block that follows,
+        and who reads from top to bottom unpacks nothing twice.
+        """
+        lines = int(self.dataset.chunks[self.axes[1]])
+        wanted, first, end = tuple(int(band) for band in bands), rows.start, rows.stop
+        for kept in self._kept:
+            if kept.bands == wanted and kept.first <= first < kept.first + lines:
+                stop = min(kept.first + lines, end)
+                out[:, : stop - first] = kept.lines[:, first - kept.first : stop - kept.first]
+                first = stop
+        if first == end:
+            return
+        tail = end - end % lines
+        if end % lines and 4 * len(wanted) * lines * self.shape[2] <= _KEPT_BYTES:
+            last = np.empty((len(wanted), min(lines, self.shape[1] - tail), self.shape[2]), dtype=np.float32)
+            self._unpack(slice(tail, tail + last.shape[1]), wanted, last, shuffled)
+            self._kept[:] = [_Kept(wanted, tail, last)]
+            top = max(tail, first)
+            out[:, top - rows.start :] = last[:, top - tail : end - tail]
+            end = top
+        if first < end:
+            self._unpack(slice(first, end), wanted, out[:, first - rows.start : end - rows.start], shuffled)
+
+    def _unpack(self, rows: slice, bands: Sequence[int], out: np.ndarray, shuffled: bool) -> None:
         sizes = tuple(int(length) for length in self.dataset.chunks)
         band_size, row_size, col_size = (sizes[axis] for axis in self.axes)
         down = range(rows.start // row_size, -(-rows.stop // row_size))

@@ -127,7 +127,7 @@ class CacheSpec:
 
 
 def partial_path(path: Path) -> Path:
-    """What the file is called while it is being built: the newest that an earlier build left, else a name like no other.
+    """What the file is called while it is being built: the newest that an earlier build left, else a fresh name.
 
     A link, or a file of another user, is left alone.
     """
