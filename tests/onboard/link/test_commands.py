@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flame.onboard.link.commands import (
@@ -36,6 +36,7 @@ def signed(kind, counter, body=b"", spacecraft=0, key=KEY):
     return encode_command(Command(kind, counter, body, spacecraft), key)
 
 
+@settings(deadline=None)
 @given(COMMANDS)
 def test_a_command_comes_back_and_says_who_it_is(command):
     data = encode_command(command, KEY)
@@ -43,6 +44,7 @@ def test_a_command_comes_back_and_says_who_it_is(command):
     assert peek_command(data) == (command.counter, command.kind)
 
 
+@settings(deadline=None)
 @given(COMMANDS, st.data())
 def test_one_flipped_bit_anywhere_is_refused(command, data):
     content = bytearray(encode_command(command, KEY))
@@ -52,6 +54,7 @@ def test_one_flipped_bit_anywhere_is_refused(command, data):
         decode_command(bytes(content), KEY.public_key())
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_noise_is_refused(noise):
     with pytest.raises(CommandError):
@@ -83,6 +86,7 @@ def test_replayed_old_foreign_and_forbidden_commands_are_refused(tmp_path):
         Verifier(KEY.public_key(), tmp_path, 7)
 
 
+@settings(deadline=None)
 @given(st.floats(0.001, 0.999))
 def test_modes_shift_the_threshold_by_equal_odds(normal):
     low, high = threshold_of(Mode.SENSITIVE, normal), threshold_of(Mode.SURE, normal)
@@ -106,6 +110,7 @@ def test_keys_are_written_once_and_told_apart(tmp_path):
         load_public_key(tmp_path / "none.pem")
 
 
+@settings(deadline=None)
 @given(st.binary(min_size=1, max_size=300), st.integers(1, 60), st.randoms(use_true_random=False))
 def test_an_upload_is_whole_from_pieces_in_any_order_some_twice(content, size, random):
     upload = Upload(UploadPlan(len(content), 3, hashlib.sha256(content).digest()))
@@ -189,6 +194,7 @@ def test_bundles_that_are_no_model_of_this_instrument_are_refused(tmp_path):
         store.add(good, other)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_a_damaged_bundle_never_raises_anything_else(tmp_path_factory, data):
     content = bytearray(bundle_model(filter_model()))

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacepackets.ccsds import PacketType, SequenceFlags, SpacePacketHeader
 from spacepackets.ccsds.spacepacket import PacketId, parse_space_packets
@@ -34,11 +34,13 @@ PACKETS = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(PACKETS)
 def test_a_packet_comes_back_as_it_was(packet):
     assert decode_space_packet(encode_space_packet(packet)) == packet
 
 
+@settings(deadline=None)
 @given(PACKETS)
 def test_a_stock_decoder_reads_every_field(packet):
     content = encode_space_packet(packet)
@@ -65,6 +67,7 @@ def test_the_checksum_is_that_of_the_standards():
     assert crc16(b"123456789") == 0x29B1  # the check value of CRC-16/IBM-3740 in every catalogue
 
 
+@settings(deadline=None)
 @given(PACKETS, st.data())
 def test_no_damaged_packet_is_taken_for_whole(packet, data):
     content = bytearray(encode_space_packet(packet))
@@ -77,6 +80,7 @@ def test_no_damaged_packet_is_taken_for_whole(packet, data):
         decode_space_packet(bytes(content))
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=80))
 def test_noise_is_refused_in_our_own_words(noise):
     try:
@@ -100,6 +104,7 @@ def test_what_fits_no_field_is_refused(change, words):
         encode_space_packet(SpacePacket(**({"apid": 1, "count": 0, "data": b"x"} | change)))
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(min_size=1, max_size=40), max_size=6), st.lists(st.binary(max_size=30), min_size=7))
 def test_packets_are_found_between_noise_as_a_stock_parser_finds_them(datas, noises):
     maker = PacketMaker(0x100, timed=False)

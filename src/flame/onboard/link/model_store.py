@@ -23,7 +23,7 @@ _LENGTHS = struct.Struct(">III")
 
 
 def bundle_model(package: ModelPackage) -> bytes:
-    """A model's three files as one to upload: their lengths and contents, compressed. The same model, the same bytes."""
+    """A model as one thing to upload: lengths and contents of its three files, compressed. Same model, same bytes."""
     files = (package.onnx, package.manifest.to_json().encode(), package.weights or b"")
     return zlib.compress(_LENGTHS.pack(*map(len, files)) + b"".join(files), 9)
 
