@@ -359,6 +359,8 @@ def run_faults(
             record = asdict(flip) | told
             done[job].append(record)
             files[job].write(json.dumps(record) + "\n")
+            if job != "weights":  # those take a millisecond each
+                files[job].flush()
             on_flip()
     finally:
         for file in files.values():

@@ -203,7 +203,7 @@ def _words(told: Received) -> str:
         return (
             f"health: {told.running_s:.0f} s, {told.lines} lines ({told.bad_lines} bad), {told.tiles} tiles, "
             f"{told.redone} redone, {told.corrected} corrected, {told.flagged} flagged, {told.tile_ms:.0f} ms a tile, "
-            f"{told.memory_mb:.0f} MB, {told.temperature_degc:.0f} degC, threshold {told.threshold:.3f}, "
-            f"{'healthy' if told.healthy else 'SELF-TEST FAILED'}"
+            f"{told.memory_mb:.0f} MB, {told.temperature_degc:.0f} degC, model {told.model.hex()}, "
+            f"threshold {told.threshold:.3f}, {'healthy' if told.healthy else 'SELF-TEST FAILED'}"
         )
     return f"answer to {told.counter}: {told.outcome.name.lower()}: {told.reason}"

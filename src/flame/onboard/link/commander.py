@@ -1,4 +1,7 @@
-"""The ground's side of commands: a counter that never falls, uploads in pieces that are sent until answered."""
+"""The ground's side of commands: a counter that never falls, uploads in pieces that are sent until answered.
+
+Every command may safely be sent again with a new counter: none does more the second time than the first.
+"""
 
 from __future__ import annotations
 
@@ -97,8 +100,7 @@ class Commander:
             piece = encode_piece(number, at, content[at : at + _PIECE_BYTES])
             self._require(self.ask(exchange, CommandKind.UPLOAD_PIECE, piece, tries))
             on_piece(min(at + _PIECE_BYTES, len(content)))
-        # Not asked twice: if only its answer was lost, the model runs, and health says which.
-        return self._require(self.ask(exchange, CommandKind.UPLOAD_FINISH, tries=1))
+        return self._require(self.ask(exchange, CommandKind.UPLOAD_FINISH, struct.pack(">I", number), tries))
 
     @staticmethod
     def _require(answer: Answer) -> Answer:
@@ -128,9 +130,15 @@ def body_of(kind: CommandKind, value: str | None) -> bytes:
             return struct.pack(">I", int(value or ""))
         if kind is CommandKind.MODE:
             return struct.pack(">B", Mode[(value or "").upper()])
+        if kind is CommandKind.ROLL_BACK:
+            return struct.pack(">8s", bytes.fromhex((value or "").rjust(16, "-")))
     except (ValueError, KeyError, struct.error):
         known = ", ".join(mode.name.lower() for mode in Mode)
-        wanted = {CommandKind.THRESHOLD: "a number between 0 and 1", CommandKind.MODE: f"one of {known}"}
+        wanted = {
+            CommandKind.THRESHOLD: "a number between 0 and 1",
+            CommandKind.MODE: f"one of {known}",
+            CommandKind.ROLL_BACK: "the first 16 digits of the checksum of the model that shall run no more",
+        }
         raise CommandError(
             f"{kind.name.lower()} takes {wanted.get(kind, 'a number of bytes a second')}, got '{value or ''}'"
         ) from None

@@ -101,6 +101,8 @@ class FlightProcess:
         self._mode = Mode.NORMAL
         self._normal: float | None = None
         self._upload: Upload | None = None
+        self._finished: int | None = None
+        self._last: tuple[bytes, Answer] | None = None
         self._guard: Guard | None = None
         self._counts = GuardCounts()
         self.detector = self._opened(store.load())
@@ -153,6 +155,10 @@ class FlightProcess:
             if channel_of(packet, self.settings.first_apid) is not Channel.COMMANDS:
                 raise CommandError("telemetry is no command")
             counter, kind = peek_command(packet.data)
+            if self._last is not None and self._last[0] == packet.data:
+                # The same command once more: its answer was lost, or the link doubled it. It is not carried out again.
+                self.queue.tell(Channel.ANSWERS, encode_answer(self._last[1]))
+                return self._last[1]
             if self._verifier is None:
                 raise CommandError("this process takes no commands: it was started without a key")
             command = self._verifier.accept(packet.data)
@@ -161,6 +167,7 @@ class FlightProcess:
             answer = Answer(counter, kind, Outcome.REFUSED, str(refusal))
         else:
             answer = self._carried_out(command)
+            self._last = packet.data, answer
         self.queue.tell(Channel.ANSWERS, encode_answer(answer))
         return answer
 
@@ -289,9 +296,12 @@ class FlightProcess:
         self._upload.take(number, at, content)
         return f"{len(content)} bytes at {at}; {sum(high - low for low, high in self._upload.missing)} are missing"
 
-    def _do_finish(self, _body: bytes) -> str:
-        if self._upload is None:
-            raise CommandError("no upload is under way")
+    def _do_finish(self, body: bytes) -> str:
+        (number,) = _unpacked(">I", body)
+        if number == self._finished:
+            return f"{self.detector.manifest.name} runs already"
+        if self._upload is None or self._upload.plan.number != number:
+            raise CommandError(f"upload {number} is not under way")
         content, self._upload = self._upload.finished(), None
         package = self._store.add(content, self.detector.manifest)
         try:
@@ -300,9 +310,13 @@ class FlightProcess:
             self._store.reject()
             raise
         self._store.approve()
+        self._finished = number
         return f"{package.manifest.name} passed its self-test and runs"
 
-    def _do_roll_back(self, _body: bytes) -> str:
+    def _do_roll_back(self, body: bytes) -> str:
+        (unwanted,) = _unpacked(">8s", body)
+        if unwanted != bytes.fromhex(self.detector.manifest.sha256)[:8]:
+            raise CommandError(f"model {unwanted.hex()} does not run; {self.detector.manifest.sha256[:16]} does")
         package = self._store.roll_back()
         self._switch_to(package)
         return f"{package.manifest.name} {package.manifest.sha256[:8]} runs again"

@@ -76,11 +76,11 @@ class LineReader:
         self._held += content
         while True:
             start = self._held.find(MAGIC)
-            if start:  # bytes of no frame
+            if start < 0:
+                start = len(self._held) - self._held.endswith(MAGIC[:1])  # which may be the beginning of a frame
+            if start:
                 self._note_lost()
-                del self._held[: len(self._held) - 1 if start < 0 else start]
-                if start < 0:
-                    return
+                del self._held[:start]
             if len(self._held) < _HEAD.size:
                 return
             _, version, flags, number, bands, cols, _ = _HEAD.unpack_from(self._held)
@@ -104,6 +104,5 @@ class LineReader:
 
     def _note_lost(self) -> None:
         """Counts a stretch of damage once."""
-        if self._held and not self._lost:
-            self.bad += 1
-            self._lost = True
+        self.bad += not self._lost
+        self._lost = True
