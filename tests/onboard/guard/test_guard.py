@@ -255,7 +255,7 @@ def test_the_watchdog_speaks_when_the_time_is_up_and_only_then():
     with dog.watching():
         assert hung.wait(20)
     calm = threading.Event()
-    patient = Watchdog(60, calm.set)
+    patient = Watchdog(60.0, calm.set)
     for _ in range(3):
         with patient.watching():
             pass

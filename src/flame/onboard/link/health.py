@@ -1,4 +1,4 @@
-"""The health packet: how the flight process is, in 128 bytes or so; and the answer to a command."""
+"""The health packet: how the flight process is, in 87 bytes; and the answer to a command."""
 
 from __future__ import annotations
 
