@@ -59,6 +59,7 @@ def _judge(model: str | None) -> tuple[np.ndarray, np.ndarray, str, float]:
 
 
 def main() -> None:
+    """Writes the mask of the known tile, or compares it with one that was written."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--model")
     which = options.add_mutually_exclusive_group(required=True)
