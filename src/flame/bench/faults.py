@@ -32,8 +32,8 @@ from flame.scene import Scene
 __all__ = ["JOBS", "FaultBench", "FaultPlan", "Flip", "layer_of", "run_faults"]
 
 JOBS = ("weights", "weights_unguarded", "buffers")
-_LOST_SHARE = 0.05
-"""A mask that has lost more than this share of its plume pixels is wrong."""
+_WRONG_SHARE = 0.05
+"""A mask that has lost or gained more than this share of its plume pixels is wrong."""
 _BURST = 4
 _BURST_SHARE = 0.3
 
@@ -217,7 +217,7 @@ class FaultBench:
         if judged.maps is None:
             return {"outcome": "detected"}
         mask = self._mask(judged)
-        lost = float((self.mask & ~mask).sum() / self.mask.sum())
+        lost, gained = (float(part.sum() / self.mask.sum()) for part in (self.mask & ~mask, mask & ~self.mask))
         labels, count = ndimage.label(mask, np.ones((3, 3)))
         false = count - len(set(np.unique(labels[self.mask])) - {0})
         wrong = lost > _LOST_SHARE or false > 0

@@ -170,7 +170,7 @@ def answer_of(process, kind, body=b"", counter=None, key=KEY, spacecraft=7):
 
 def test_commands_change_what_they_say_and_refusals_have_a_reason(tmp_path, factory, scene):
     process = make_process(tmp_path, factory)
-    normal = process.threshold
+    normal, running = process.threshold, bytes.fromhex(process.detector.manifest.sha256)[:8]
     assert (
         answer_of(process, CommandKind.MODE, body_of(CommandKind.MODE, "sensitive"), counter=1).outcome is Outcome.DONE
     )
