@@ -220,14 +220,9 @@ class FaultBench:
         lost, gained = (float(part.sum() / self.mask.sum()) for part in (self.mask & ~mask, mask & ~self.mask))
         labels, count = ndimage.label(mask, np.ones((3, 3)))
         false = count - len(set(np.unique(labels[self.mask])) - {0})
-        wrong = lost > _LOST_SHARE or false > 0
-        changed = int((mask != self.mask).sum())
-        return {
-            "outcome": "silent" if wrong else "harmless",
-            "lost": round(lost, 4),
-            "false": false,
-            "changed": changed,
-        }
+        wrong = lost + gained > _WRONG_SHARE or false > 0
+        told = {"lost": round(lost, 4), "gained": round(gained, 4), "false": false}
+        return {"outcome": "silent" if wrong else "harmless"} | told
 
     def _whole(self, runtime: Runtime) -> Judged:
         scene = self._scene
