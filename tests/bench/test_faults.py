@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flame.bench.faults import FaultBench, FaultPlan, layer_of, run_faults
+from flame.bench.faults import JOBS, FaultBench, FaultPlan, layer_of, run_faults
 from flame.bench.faults_report import OUTCOMES, faults_summary, faults_tables
 from flame.errors import FlameError
 from flame.kernels import load_kernels
@@ -16,7 +16,6 @@ from flame.onboard.guard import known_tile
 from flame.scene import Scene
 
 ROOT = Path(__file__).parents[2]
-JOBS = ("weights", "weights_unguarded", "buffers", "proofs")
 PLAN = FaultPlan(weights=50, weights_unguarded=6, buffers=10, proofs=3)
 
 pytestmark = pytest.mark.skipif(load_kernels() is None, reason="built without a C compiler")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from scipy import ndimage
 
 from flame.detection import plume_mask
 from flame.errors import FlameError
+from flame.files import write_whole
 from flame.kernels import Kernels, load_kernels
 from flame.onboard import Detector
 from flame.onboard.guard import GuardSettings, Judged, Runtime
@@ -31,7 +32,8 @@ from flame.scene import Scene
 
 __all__ = ["JOBS", "FaultBench", "FaultPlan", "Flip", "layer_of", "run_faults"]
 
-JOBS = ("weights", "weights_unguarded", "buffers")
+JOBS = ("proofs", "weights", "weights_unguarded", "buffers")
+_CHEAP = ("proofs", "weights")
 _WRONG_SHARE = 0.05
 """A mask that has lost or gained more than this share of its plume pixels is wrong."""
 _BURST = 4
@@ -325,6 +327,7 @@ def run_faults(
     out: Path,
     minutes: float | None = None,
     on_flip: Callable[[], None] = lambda: None,
+    only: Sequence[str] = JOBS,
 ) -> dict[str, list[dict[str, Any]]]:
     """Does what is not done yet, for so many minutes at most, and returns all records by job.
 
@@ -334,10 +337,16 @@ def run_faults(
         out: Folder for `weights.jsonl` and so on, one line a flip.
         minutes: When to stop; None: when all is done.
         on_flip: Called after each flip.
+        only: Jobs to do; others may be done by another process at the same time.
+
+    Raises:
+        FlameError: If there is no such job.
     """
+    if unknown := [job for job in only if job not in JOBS]:
+        raise FlameError(f"no job '{unknown[0]}'; known are {', '.join(JOBS)}")
     out.mkdir(parents=True, exist_ok=True)
     ends_at = None if minutes is None else time.monotonic() + 60 * minutes
-    done = {job: _records(out / f"{job}.jsonl") for job in (*JOBS, "proofs")}
+    done = {job: _records(out / f"{job}.jsonl") for job in JOBS}
     every = max(plan.weights // max(plan.proofs, 1), 1)
     work: dict[str, tuple[int, Callable[[int], tuple[Flip, dict[str, Any]]]]] = {
         "proofs": (plan.proofs, lambda n: _with(bench.weight_flip(n * every), bench.proven)),
@@ -345,9 +354,11 @@ def run_faults(
         "weights_unguarded": (plan.weights_unguarded, lambda n: _with(bench.weight_flip(n), bench.unguarded_weight)),
         "buffers": (plan.buffers, lambda n: _with(bench.buffer_flip(n), bench.buffer)),
     }
-    files = {job: (out / f"{job}.jsonl").open("a", encoding="utf-8") for job in work}
+    for job in only:  # without the last line of a run that was ended in the middle of it
+        write_whole(out / f"{job}.jsonl", "".join(json.dumps(record) + "\n" for record in done[job]))
+    files = {job: (out / f"{job}.jsonl").open("a", encoding="utf-8") for job in only}
     try:
-        for job in _turns({job: (len(done[job]), total) for job, (total, _) in work.items()}):
+        for job in _turns({job: (len(done[job]), work[job][0]) for job in only}):
             if ends_at is not None and time.monotonic() > ends_at:
                 break
             flip, told = work[job][1](len(done[job]))
@@ -369,23 +380,18 @@ def _with(flip: Flip, judge: Callable[[Flip], dict[str, Any]]) -> tuple[Flip, di
 
 def _turns(state: dict[str, tuple[int, int]]) -> Iterator[str]:
     """Jobs in the order in which their flips are done: cheap ones first, long ones in turns of equal share."""
-    for job in ("proofs", "weights"):
-        done, total = state[job]
-        yield from [job] * (total - done)
-    left = {job: list(range(done, total)) for job, (done, total) in state.items() if job not in ("proofs", "weights")}
-    share = {job: [(number + 1) / state[job][1] for number in numbers] for job, numbers in left.items()}
-    yield from (job for _, job in sorted((part, job) for job, parts in share.items() for part in parts))
+    cheap = [job for job in _CHEAP if job in state]
+    yield from (job for job in cheap for _ in range(state[job][0], state[job][1]))
+    long = {job: [(number + 1) / state[job][1] for number in range(*state[job])] for job in state if job not in cheap}
+    yield from (job for _, job in sorted((part, job) for job, parts in long.items() for part in parts))
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    found = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            found.append(json.loads(line))
-        except ValueError:
-            break  # the last line of a run that was ended in the middle of it
-    write = "".join(json.dumps(record) + "\n" for record in found)
-    path.write_text(write, encoding="utf-8")
+    found: list[dict[str, Any]] = []
+    if path.exists():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                break
     return found

@@ -178,11 +178,17 @@ def faults(
     tile: Annotated[int, typer.Option(min=0, metavar="N", help="Which simulated tile is struck.")] = 0,
     seed: Seed = 0,
     threads: Threads = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="JOB", help="proofs, weights, weights_unguarded or buffers: do only this; may be repeated."
+        ),
+    ] = None,
 ) -> None:
     """Flip bits in the memory of the flight runtime and tell what the guard makes of them."""
     from rich.markdown import Markdown
 
-    from flame.bench.faults import FaultBench, FaultPlan, run_faults
+    from flame.bench.faults import JOBS, FaultBench, FaultPlan, run_faults
     from flame.bench.faults_report import faults_summary, faults_tables
     from flame.cli.progress import counting
     from flame.files import write_json
@@ -196,7 +202,7 @@ def faults(
     plan = FaultPlan(weights, unguarded, buffers, seed=seed)
     folder = out / manifest.sha256[:12]
     with counting(console, "flips", weights + unguarded + buffers + plan.proofs) as step:
-        records = run_faults(bench, plan, folder, minutes, step)
+        records = run_faults(bench, plan, folder, minutes, step, only or JOBS)
     facts: dict[str, object] = {
         "model": f"{manifest.name} for {manifest.sensor}",
         "sha256": manifest.sha256,
