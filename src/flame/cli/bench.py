@@ -18,6 +18,7 @@ from flame.cli.options import (
     Preset,
     Seed,
     SimulatedSensor,
+    Threads,
     TileSize,
     Workers,
     input_path,
@@ -165,6 +166,59 @@ def ablation(
     console = Console()
     tell = partial(console.print, highlight=False)
     console.print(Markdown(run_ablation(data, out, steps, change or (), seed, workers, tell)))
+
+
+@app.command()
+def faults(
+    out: Annotated[Path, output_folder("Folder for the flips and summary.json; what is there is not done again.")],
+    model: ModelName = None,
+    weights: Annotated[int, typer.Option(min=0, metavar="N", help="Flips in weights and tables.")] = 10_000,
+    unguarded: Annotated[
+        int, typer.Option(min=0, metavar="N", help="How many of these are also run without the guard.")
+    ] = 10_000,
+    buffers: Annotated[int, typer.Option(min=0, metavar="N", help="Flips in buffers and inputs.")] = 5_000,
+    minutes: Annotated[
+        float | None, typer.Option(min=0, metavar="N", help="Stop after so long; the next run goes on from there.")
+    ] = None,
+    tile: Annotated[int, typer.Option(min=0, metavar="N", help="Which simulated tile is struck.")] = 0,
+    seed: Seed = 0,
+    threads: Threads = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="JOB", help="proofs, weights, weights_unguarded or buffers: do only this; may be repeated."
+        ),
+    ] = None,
+) -> None:
+    """Flip bits in the memory of the flight runtime and tell what the guard makes of them."""
+    from rich.markdown import Markdown
+
+    from flame.bench.faults import JOBS, FaultBench, FaultPlan, run_faults
+    from flame.bench.faults_report import faults_summary, faults_tables
+    from flame.cli.progress import counting
+    from flame.files import write_json
+    from flame.onboard import Detector
+    from flame.pipeline.demo import demo_tile
+
+    console = Console()
+    detector = Detector(model, "native", threads)
+    manifest = detector.manifest
+    bench = FaultBench(detector, demo_tile(manifest.tile, tile, manifest.sensor).scene, seed)
+    plan = FaultPlan(weights, unguarded, buffers, seed=seed)
+    folder = out / manifest.sha256[:12]
+    with counting(console, "flips", weights + unguarded + buffers + plan.proofs) as step:
+        records = run_faults(bench, plan, folder, minutes, step, only or JOBS)
+    facts: dict[str, object] = {
+        "model": f"{manifest.name} for {manifest.sensor}",
+        "sha256": manifest.sha256,
+        "runtime": detector.runtime,
+    }
+    facts |= {"tile": manifest.tile, "tile_seed": tile, "plume_pixels": int(bench.mask.sum()), "seed": seed}
+    sizes = bench.sizes(bench.weight_strata, bench.constants), bench.sizes(bench.buffer_strata, bench.buffers)
+    summary = faults_summary(records, *sizes, facts)
+    write_json(out / "summary.json", summary)
+    console.print(Markdown(faults_tables(summary)))
+    console.print(f"wrote {out / 'summary.json'}", markup=False)
 
 
 def _plan(
