@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from rich.console import Console
 
+from flame.bench.comparison.experiments import EXPERIMENTS
+from flame.bench.comparison.scales import SCALES
 from flame.cli.options import (
     DEFAULT_SENSOR,
     Background,
@@ -17,12 +20,16 @@ from flame.cli.options import (
     Preset,
     Seed,
     SimulatedSensor,
+    Threads,
     TileSize,
     Workers,
+    completing,
     input_path,
+    output_file,
     output_folder,
     require_torch,
 )
+from flame.cli.train import Device, device_named
 from flame.errors import FlameError
 
 if TYPE_CHECKING:
@@ -36,16 +43,10 @@ RunsOut = Annotated[Path, output_folder("Folder for runs and figures; what is al
 TrainingWorkers = Annotated[
     int, typer.Option("--workers", min=1, metavar="N", help="Processes that prepare the tiles.")
 ]
-JudgedData = Annotated[
-    Path | None,
-    input_path(
-        "Judge the test tiles of this data set, made by `flame simulate`, instead of new ones.", metavar="FOLDER"
-    ),
-]
 TrainingData = Annotated[
     Path, input_path("Data set made by `flame simulate`, to train and judge on.", metavar="FOLDER")
 ]
-Tiles = Annotated[int, typer.Option(min=1, metavar="N", help="Tiles to simulate if no --data is given.")]
+Only = Annotated[list[str] | None, typer.Option("--only", metavar="NAME", help="Run only this one; may be repeated.")]
 Changes = Annotated[
     list[str] | None,
     typer.Option(
@@ -59,24 +60,67 @@ def _experiments() -> None:
     """Repeat one of the paper's experiments."""
 
 
-@app.command()
-def limit(
-    out: Out,
-    data: JudgedData = None,
-    tiles: Tiles = 200,
+def _with_options(command: Callable[..., None], shared: Callable[..., Any]) -> Callable[..., None]:
+    """A command that takes the options of `shared` too; it is called with what `shared` makes of them.
+
+    Typer reads options from a signature. So options that several commands have are the parameters of one function.
+    """
+    own = [entry for entry in inspect.signature(command).parameters.values() if entry.name != "made"]
+    more = list(inspect.signature(shared).parameters.values())
+    names = {entry.name for entry in more}
+
+    def run(**given: Any) -> None:
+        made = shared(**{name: value for name, value in given.items() if name in names})
+        command(made=made, **{name: value for name, value in given.items() if name not in names})
+
+    # What `made` is belongs to the two functions alone, and is not imported for the sake of its name.
+    unseen = {"SimulationPlan": object}
+    hints = {**_hints(shared, unseen), **_hints(command, unseen)}
+    listed = [
+        entry.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[entry.name]) for entry in (*own, *more)
+    ]
+    run.__doc__, run.__annotations__ = command.__doc__, {entry.name: entry.annotation for entry in listed}
+    run.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
+    return run
+
+
+def _hints(function: Callable[..., Any], unseen: dict[str, Any]) -> dict[str, Any]:
+    return get_type_hints(function, localns=unseen, include_extras=True)
+
+
+def _judged_tiles(
+    data: Annotated[
+        Path | None,
+        input_path(
+            "Judge the test tiles of this data set, made by `flame simulate`, instead of new ones.", metavar="FOLDER"
+        ),
+    ] = None,
+    tiles: Annotated[int, typer.Option(min=1, metavar="N", help="Tiles to simulate if no --data is given.")] = 200,
     seed: Seed = 0,
     preset: Preset = "wide",
     size: TileSize = 128,
     sensor: SimulatedSensor = None,
     background: Background = None,
-    workers: Workers = None,
-) -> None:
+) -> tuple[SimulationPlan, str | None]:
+    """The tiles to judge on: the test split of a data set, or tiles drawn for this."""
+    from flame.pipeline.backgrounds import require_sensor
+    from flame.pipeline.datasets import SimulationPlan, read_plan
+
+    if data is not None:
+        return read_plan(data), "test"
+    backgrounds = tuple(str(path) for path in background or ())
+    if sensor is not None:
+        require_sensor(backgrounds, sensor)
+    return SimulationPlan(tiles, seed, preset, size, sensor or DEFAULT_SENSOR, backgrounds=backgrounds), None
+
+
+def limit(made: tuple[SimulationPlan, str | None], out: Out, workers: Workers = None) -> None:
     """Compare the classical filters with the best that any detector could do on simulated tiles."""
     from flame.bench.baselines import limit_rows, run_limit
     from flame.cli.progress import counting
 
     console = Console()
-    plan, split = _plan(data, tiles, seed, preset, size, sensor, background)
+    plan, split = made
     file = out / "limit.json"
     with counting(console, "judging", plan.tiles) as step:
         report = run_limit(plan, split, file, workers, on_tile=step)
@@ -84,18 +128,8 @@ def limit(
     console.print(f"wrote {file}")
 
 
-@app.command()
 def robustness(
-    out: Out,
-    model: ModelName = "flame-plus",
-    data: JudgedData = None,
-    tiles: Tiles = 200,
-    seed: Seed = 0,
-    preset: Preset = "wide",
-    size: TileSize = 128,
-    sensor: SimulatedSensor = None,
-    background: Background = None,
-    workers: Workers = None,
+    made: tuple[SimulationPlan, str | None], out: Out, model: ModelName = "flame-plus", workers: Workers = None
 ) -> None:
     """Judge a packaged model on tiles as they are, at other gains and with wrongly calibrated bands."""
     from rich.markdown import Markdown
@@ -104,10 +138,14 @@ def robustness(
     from flame.cli.progress import counting
 
     console = Console()
-    plan, split = _plan(data, tiles, seed, preset, size, sensor, background)
+    plan, split = made
     with counting(console, "judging", plan.tiles) as step:
         report = run_robustness(plan, split, model or "flame-plus", out, workers=workers, on_tile=step)
     console.print(Markdown(robustness_table(report)))
+
+
+for _command in (limit, robustness):
+    app.command(_command.__name__)(_with_options(_command, _judged_tiles))
 
 
 @app.command()
@@ -120,9 +158,7 @@ def accuracy(
             "A second data set to judge on, with real ground (`flame simulate --background`).", metavar="FOLDER"
         ),
     ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="VARIANT", help="Train only this variant; may be repeated.")
-    ] = None,
+    only: Only = None,
     change: Changes = None,
     workers: TrainingWorkers = 2,
 ) -> None:
@@ -140,47 +176,108 @@ def accuracy(
 
 
 @app.command()
-def ablation(
+def changes(
     data: TrainingData,
     out: RunsOut,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="STEP", help="Try only this change; may be repeated.")
-    ] = None,
+    only: Only = None,
     change: Changes = None,
     seed: Seed = 0,
     workers: TrainingWorkers = 2,
 ) -> None:
     """Try changes of the model one at a time, judged on validation tiles (hours)."""
-    require_torch("flame bench ablation")
+    require_torch("flame bench changes")
     from rich.markdown import Markdown
 
-    from flame.bench.ablation import STEPS, run_ablation
+    from flame.bench.changes import STEPS, run_changes
 
     steps = _chosen(only, tuple(STEPS), "step")
     console = Console()
     tell = partial(console.print, highlight=False)
-    console.print(Markdown(run_ablation(data, out, steps, change or (), seed, workers, tell)))
+    console.print(Markdown(run_changes(data, out, steps, change or (), seed, workers, tell)))
 
 
-def _plan(
-    data: Path | None,
-    tiles: int,
-    seed: int,
-    preset: str,
-    size: int,
-    sensor: str | None,
-    background: list[Path] | None,
-) -> tuple[SimulationPlan, str | None]:
-    """The tiles to judge on: the test split of a data set, or tiles drawn for this."""
-    from flame.pipeline.backgrounds import require_sensor
-    from flame.pipeline.datasets import SimulationPlan, read_plan
+def _comparison(name: str) -> Callable[..., None]:
+    """The command of one of the paper's experiments; all have the same options."""
 
-    if data is not None:
-        return read_plan(data), "test"
-    backgrounds = tuple(str(path) for path in background or ())
-    if sensor is not None:
-        require_sensor(backgrounds, sensor)
-    return SimulationPlan(tiles, seed, preset, size, sensor or DEFAULT_SENSOR, backgrounds=backgrounds), None
+    def run(
+        out: RunsOut,
+        scale: Annotated[
+            str,
+            typer.Option(
+                metavar="NAME",
+                help="How large: small for two cores and some hours, paper for the paper's, tiny for a trial.",
+                autocompletion=completing(lambda: list(SCALES)),
+            ),
+        ] = "small",
+        data: Annotated[
+            Path | None,
+            input_path("STARCOP, or another data set in its layout, not simulated tiles.", metavar="FOLDER"),
+        ] = None,
+        work: Annotated[
+            Path | None, output_folder("Folder for tiles, checkpoints and weights. By default OUT/work.")
+        ] = None,
+        only: Only = None,
+        seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Trainings of each network.")] = 1,
+        tiles: Annotated[
+            int | None, typer.Option(min=2, metavar="N", help="So many simulated tiles a split, for a trial.")
+        ] = None,
+        change: Changes = None,
+        device: Device = "auto",
+        threads: Threads = None,
+        workers: TrainingWorkers = 1,
+    ) -> None:
+        require_torch(f"flame bench {name}")
+        import torch
+
+        from flame.bench.comparison.latency import measure_latency
+        from flame.bench.comparison.methods import chosen_methods
+        from flame.bench.comparison.pages import render_experiment
+        from flame.bench.comparison.runs import Setting, run_missing
+        from flame.bench.comparison.scales import scale_named
+        from flame.training.distributed import join
+
+        if threads is not None:
+            torch.set_num_threads(threads)
+        console = Console(quiet=join().rank != 0)
+        tell = partial(console.print, highlight=False, markup=False, soft_wrap=True)
+        setting = Setting(
+            scale_named(scale, tiles),
+            out,
+            work or out / "work",
+            data,
+            tuple(change or ()),
+            device_named(device),
+            workers,
+            tell,
+        )
+        methods = chosen_methods(name, tuple(only or ()))
+        if name == "latency" or (name == "bubble" and not setting.records.latency()):
+            measure_latency(methods, setting)
+        if name != "latency":
+            run_missing(methods, range(seeds), setting)
+        if join().rank == 0:
+            render_experiment(name, setting.records)
+            tell(f"wrote {setting.records.folder / name}.md")
+
+    run.__doc__ = EXPERIMENTS[name].summary
+    return run
+
+
+for _name in EXPERIMENTS:
+    app.command(_name)(_comparison(_name))
+
+
+@app.command()
+def report(
+    out: Annotated[Path, input_path("Folder that the experiments wrote to.", metavar="FOLDER")],
+    page: Annotated[Path, output_file("Markdown file to write; figures go to `images` beside it.")],
+) -> None:
+    """Write one page of all experiments from the small files that they left, without running anything."""
+    require_torch("flame bench report")
+    from flame.bench.comparison.pages import write_page
+
+    write_page(out, page)
+    Console().print(f"wrote {page}", markup=False, soft_wrap=True)
 
 
 def _chosen(only: Sequence[str] | None, known: tuple[str, ...], what: str) -> tuple[str, ...]:
