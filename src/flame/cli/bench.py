@@ -238,7 +238,8 @@ def _comparison(name: str) -> Callable[..., None]:
 
         if threads is not None:
             torch.set_num_threads(threads)
-        console = Console(quiet=join().rank != 0)
+        first = join().rank == 0
+        console = Console(quiet=not first)
         tell = partial(console.print, highlight=False, markup=False, soft_wrap=True)
         setting = Setting(
             scale_named(scale, tiles),
@@ -251,11 +252,11 @@ def _comparison(name: str) -> Callable[..., None]:
             tell,
         )
         methods = chosen_methods(name, tuple(only or ()))
-        if name == "latency" or (name == "bubble" and not setting.records.latency()):
+        if first and (name == "latency" or (name == "bubble" and not setting.records.latency())):
             measure_latency(methods, setting)
         if name != "latency":
             run_missing(methods, range(seeds), setting)
-        if join().rank == 0:
+        if first:
             render_experiment(name, setting.records)
             tell(f"wrote {setting.records.folder / name}.md")
 

@@ -17,7 +17,8 @@ __all__ = ["bubble", "new_figure", "plume_size", "png"]
 
 _COLOURS = ("#7a7a7a", "#3b6ea5", "#4a9a6b", "#c4551b", "#8a6bb0", "#222222")
 """One for each family of methods."""
-_LINES = ("#7a7a7a", "#3b6ea5", "#4a9a6b", "#8a6bb0", "#c4551b", "#222222", "#b0a030")
+_LINES = ("#7a7a7a", "#3b6ea5", "#4a9a6b", "#8a6bb0", "#222222", "#b0a030")
+_FLAME = "#c4551b"
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -47,8 +48,9 @@ def plume_size(records: Records, methods: Iterable[Method]) -> bytes | None:
     left, right = figure.subplots(1, 2)
     sizes = list(runs[shown[0].key][0]["metrics"]["by_plume_size"])
     for method, colour in zip(shown, _LINES * 3, strict=False):
-        style: dict[str, Any] = {"marker": "o", "color": colour, "label": method.title}
-        style["linewidth"] = 2.4 if method.key == "flame" else 1.3
+        style: dict[str, Any] = {"marker": "o", "color": colour, "label": method.title, "linewidth": 1.3}
+        if method.key == "flame":
+            style |= {"color": _FLAME, "linewidth": 2.4}
         for axes, name, scale, bins in ((left, "f1", 1.0, sizes[1:]), (right, "pixel_fpr", 1e4, sizes)):
             points = [spread_of(runs[method.key], "metrics", "by_plume_size", size, name) for size in bins]
             heights = [float("nan") if point is None else scale * point[0] for point in points]
@@ -74,7 +76,7 @@ def bubble(records: Records, methods: Iterable[Method]) -> bytes | None:
     axes = figure.subplots()
     for method in shown:
         f1 = spread_of(runs[method.key], "metrics", "f1")
-        size = float(runs[method.key][0].get("parameters", 0)) / 1e6
+        size = float(runs[method.key][0].get("parameters") or 0) / 1e6
         x, y = times[method.key]["ms"], f1[0] if f1 else 0.0
         colour = _COLOURS[FAMILIES.index(method.family)]
         area = 25 + 70 * size

@@ -6,6 +6,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def measure_latency(methods: Iterable[Method], setting: Setting, rounds: int = 7
         rounds: How many times; the median counts.
     """
     scale = setting.scale
-    scene = SimulationPlan(1, scale.seed, scale.preset, scale.size).draw(0).tile.scene
+    scene = SimulationPlan(1, scale.seed, scale.preset, scale.size).draw(0).tile.scene.methane()
     device = chosen_device(setting.device, World())
     timed = {method.key: (method, _timed(method, setting, scene, device)) for method in methods}
     for _, run in timed.values():
@@ -95,7 +96,7 @@ def _timed_filter(name: str, scene: Scene) -> Timed:
 
 def _untrained(method: Method, setting: Setting, scene: Scene) -> AnyModel:
     torch.manual_seed(0)
-    kind = recipe_of(method, setting.scale, setting.changes).model
+    kind = replace(recipe_of(method, setting.scale, setting.changes).model, bands=len(scene.bands))
     if isinstance(kind, FlameSettings):
         return Flame(kind, unit_absorption(scene.bands), SpectralStatistics.standard(kind.bands))
     return NetworkModel(kind)

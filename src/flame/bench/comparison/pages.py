@@ -50,7 +50,7 @@ def write_page(out: Path, page: Path) -> str:
         for experiment, entry in EXPERIMENTS.items():
             where = f" ({entry.where})" if entry.where else ""
             text += f"\n### {entry.title}{where}\n"
-            text += f"`flame bench {experiment} --scale {folder.name} --out {out.name}`\n\n"
+            text += f"`flame bench {experiment} --scale {folder.name} --out FOLDER`\n\n"
             text += _section(experiment, records, page.parent / "images", "images", f"{folder.name}-")
     write_whole(page, text)
     return text
@@ -79,7 +79,9 @@ def _about(records: Records) -> str:
 
 
 def _methods(experiment: str, records: Records) -> list[Method]:
-    """The experiment's methods in the tables' order, and what the user plugged in."""
+    """The experiment's methods in the paper's order, and what the user plugged in."""
+    if EXPERIMENTS[experiment].methods:
+        return [METHODS[key] for key in EXPERIMENTS[experiment].methods]
     keys = {method.key for method in chosen_methods(experiment)}
     own = [plugged_in(runs[0]["title"]) for runs in records.runs().values() if runs[0]["family"] == "Your own"]
     return [method for key, method in METHODS.items() if key in keys] + (own if experiment == "main" else [])
@@ -119,7 +121,10 @@ def _figures(experiment: str, records: Records, methods: list[Method]) -> Figure
             )
         },
         "curriculum": {
-            "curriculum": ("FLAME's score after either phase of its training", lambda: panels.curriculum(records)),
+            "curriculum": (
+                "FLAME's score when its teacher falls silent (phase 1) and in the epoch that is kept (phase 2)",
+                lambda: panels.curriculum(records),
+            ),
             "score": ("FLAME's score and probability", lambda: panels.score_and_probability(records)),
         },
         "components": {

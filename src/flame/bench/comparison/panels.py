@@ -6,6 +6,7 @@ All are drawn from the kept maps. True positives are green, false positives blue
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ _FOUND, _FALSE, _MISSED = (0.15, 0.85, 0.25), (0.2, 0.45, 1.0), (1.0, 0.2, 0.15)
 _DARKENED = 0.45
 _TOP_PPM_M = 1750.0
 _INCH = 1.5
+_LETTERS = 22
+"""Of a line above or beside a picture."""
 
 Draw = Callable[[Any, Panel], Any]
 """Draws a tile on axes; gives the image if it has a colour scale."""
@@ -98,9 +101,9 @@ def _grid(cells: Sequence[Sequence[tuple[Panel, Draw]]], columns: Sequence[str],
             if image is not None:
                 scales["enhancement, ppm m" if image.norm.vmax > 1 else "probability"] = image
             if row == 0:
-                place.set_title(columns[col], fontsize=7)
+                place.set_title("\n".join(wrap(columns[col], _LETTERS)), fontsize=7)
             if col == 0:
-                place.set_ylabel(name, fontsize=7)
+                place.set_ylabel("\n".join(wrap(name, _LETTERS)), fontsize=7)
     for words, image in scales.items():
         bar = figure.colorbar(image, ax=axes.ravel().tolist(), location="bottom", shrink=0.45, aspect=40, pad=0.01)
         bar.set_label(words, fontsize=7)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import count
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,18 @@ import numpy as np
 from jaxtyping import Bool, Float32
 
 from flame.bench.comparison.scales import Scale
+from flame.errors import FlameError
+from flame.files import write_json
 from flame.io import TileRecord, starcop
 from flame.pipeline.datasets import SimulationPlan
+from flame.records import read_json
 from flame.training.batches import TileSequence
-from flame.training.splits import SplitError
 
-__all__ = ["PANEL_KINDS", "Panel", "data_facts", "panel_numbers", "panels_of", "simulated_set"]
+__all__ = ["PANEL_KINDS", "Panel", "TilesError", "data_facts", "panel_numbers", "panels_of", "simulated_set"]
 
-_MOST_DRAWS = 200_000
+_MOST_DRAWS = 50_000
+_JOURNAL = "drawn.jsonl"
+"""A line for each tile that is whole: its number, and its row in the index."""
 _LEAST_WEAK_PIXELS = 12
 """Fainter labels cannot be seen in a panel."""
 
@@ -27,40 +31,67 @@ PANEL_KINDS = ("strong", "less strong", "middle", "weak", "empty")
 """The test tiles that are shown: by emission rate, or by labelled pixels where no rate is known."""
 
 
+class TilesError(FlameError):
+    """Tiles of another scale, or a preset that has too few plumes."""
+
+
 def simulated_set(scale: Scale, folder: Path, tell: Callable[[str], None]) -> Path:
     """The simulated data set of a scale, drawn if it is not there: tiles in order, until each kind is full.
 
     A tile of the preset that is smaller than STARCOP's rarely has a plume in it; so tiles are drawn until there are
-    enough of both kinds. A stopped draw starts anew; the same scale gives the same bytes.
+    enough of both kinds. A stopped draw goes on where it was; the same scale gives the same bytes.
 
     Args:
         scale: What to draw.
         folder: Where to.
         tell: Takes a line of progress.
+
+    Raises:
+        TilesError: If the folder holds the tiles of another scale, or plumes are too rare.
     """
+    facts, file = scale.tile_facts(), folder / "scale.json"
+    if file.is_file() and read_json(file, "the scale of a comparison") != facts:
+        raise TilesError(f"{folder}: holds tiles of another scale; choose another --work")
+    write_json(file, facts)
     if (folder / "test.csv").is_file():
         return folder
-    plan = SimulationPlan(_MOST_DRAWS, scale.seed, scale.preset, scale.size)
     splits = {"train": scale.train_tiles, "test": scale.test_tiles}
     wanted = {(split, plume): (tiles + plume) // 2 for split, tiles in splits.items() for plume in (True, False)}
-    records: dict[str, list[TileRecord]] = {split: [] for split in splits}
     tell(f"drawing {sum(wanted.values())} tiles of preset {scale.preset}, {scale.size} x {scale.size} pixels")
-    for index in count():
-        open_kinds = [kind for kind, left in wanted.items() if left]
-        if not open_kinds:
+    kept = _kept_so_far(folder)
+    for _, record in kept:
+        wanted[record.split, record.has_plume] -= 1
+    plan = SimulationPlan(_MOST_DRAWS, scale.seed, scale.preset, scale.size)
+    for index in range(kept[-1][0] + 1 if kept else 0, _MOST_DRAWS):
+        if not any(wanted.values()):
             break
-        if index == _MOST_DRAWS:
-            raise SplitError(f"{_MOST_DRAWS} tiles of preset {scale.preset} hold too few plumes; take larger tiles")
         tile = plan.draw(index).tile
-        kind = next((kind for kind in open_kinds if kind[1] == tile.has_plume), None)
+        kind = next((kind for kind, left in wanted.items() if left and kind[1] == tile.has_plume), None)
         if kind is None:
             continue
         wanted[kind] -= 1
         starcop.write_tile(tile, folder / tile.name)
-        records[kind[0]].append(TileRecord.of(tile, kind[0]))
-    for split, members in records.items():
-        starcop.write_index(folder, split, members)
+        record = TileRecord.of(tile, kind[0])
+        kept.append((index, record))
+        with (folder / _JOURNAL).open("a", encoding="utf-8") as journal:
+            journal.write(json.dumps([index, asdict(record)]) + "\n")
+    if any(wanted.values()):
+        raise TilesError(f"{_MOST_DRAWS} tiles of preset {scale.preset} hold too few plumes; take larger tiles")
+    for split in splits:
+        starcop.write_index(folder, split, [record for _, record in kept if record.split == split])
     return folder
+
+
+def _kept_so_far(folder: Path) -> list[tuple[int, TileRecord]]:
+    """Tiles of an earlier draw, with their numbers; a line that was cut off by its end is left out."""
+    found, journal = [], folder / _JOURNAL
+    for line in journal.read_text(encoding="utf-8").splitlines() if journal.is_file() else ():
+        try:
+            index, fields = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        found.append((index, TileRecord(**{**fields, "shape": tuple(fields["shape"])})))
+    return found
 
 
 def data_facts(root: Path, scale: Scale, simulated: bool) -> dict[str, Any]:
