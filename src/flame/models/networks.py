@@ -77,19 +77,17 @@ def _end_to_end(title: str, body: Callable[[int], nn.Module], rate: float, publi
     return NetworkEntry(title, body, _END_TO_END, ("whitened", "rgb_log_ratio"), rate, published)
 
 
+def _unet(channels: int) -> nn.Module:
+    return UNet(mobilenet_v2(channels))
+
+
 def _two_stage() -> dict[str, NetworkEntry]:
     """U-Net and LinkNet, each on the map of either filter."""
 
-    def unet(channels: int) -> nn.Module:
-        return UNet(mobilenet_v2(channels))
-
-    def linknet(channels: int) -> nn.Module:
-        return LinkNet(mobilenet_v3_small_minimal(channels))
-
     filters = {"mag1c": "MAG1C-tile", "mag1c-sas": "MAG1C-SAS"}
     bodies: dict[str, tuple[str, Callable[[int], nn.Module], float]] = {
-        "unet": ("UNet", unet, 6.60),
-        "linknet": ("LinkNet", linknet, 0.85),
+        "unet": ("UNet", _unet, 6.60),
+        "linknet": ("LinkNet", lambda c: LinkNet(mobilenet_v3_small_minimal(c)), 0.85),
     }
     conditioned = ("matched_filter", "rgb_log_ratio")
     return {
@@ -119,7 +117,7 @@ def _transformers() -> dict[str, NetworkEntry]:
 
 NETWORKS: dict[str, NetworkEntry] = {
     **_two_stage(),
-    "unet": _end_to_end("UNet (MNv2)", lambda c: UNet(mobilenet_v2(c)), _UNET_RATE, 6.65),
+    "unet": _end_to_end("UNet (MNv2)", _unet, _UNET_RATE, 6.65),
     "unet-r18": _end_to_end("UNet (R18)", lambda c: UNet(resnet18(c)), _UNET_RATE, 14.54),
     **_transformers(),
     "absorption-transformer": NetworkEntry(

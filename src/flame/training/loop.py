@@ -14,6 +14,7 @@ from torch import Tensor
 from flame.errors import FlameError
 from flame.models import BatchPreparer, Flame, FlameSettings
 from flame.models.trained import AnyModel, NetworkModel, Trained, load_trained, save_trained, settings_of
+from flame.models.weights import StoredModel
 from flame.physics import BandMismatchError, unit_absorption
 from flame.training.batches import TileSequence, TrainingBatch, epoch_batches, prefetched
 from flame.training.calibrate import calibrate
@@ -98,7 +99,7 @@ class Trainer:
         seed: int = 0,
         resume: bool = False,
         watch: Callable[[StepReport], None] | None = None,
-        start: Trained | None = None,
+        start: Trained | StoredModel | None = None,
         device: str | None = None,
         snapshots: Collection[int] = (),
     ) -> None:
@@ -155,7 +156,7 @@ class Trainer:
         fit_normalisation(model, self.training)
         return model
 
-    def _take_over(self, model: AnyModel, start: Trained) -> None:
+    def _take_over(self, model: AnyModel, start: Trained | StoredModel) -> None:
         if not start.bands.matches(self.training.bands):
             raise BandMismatchError(start.bands, self.training.bands, "the training set")
         if settings_of(start.model) != self.recipe.model:

@@ -40,11 +40,10 @@ def write_page(out: Path, page: Path) -> str:
     """
     text = _PAGE_HEAD
     for folder in sorted(out.iterdir()) if out.is_dir() else ():
-        records = Records(folder)
-        if not records.data():
+        records, notes = Records(folder), folder / "notes.md"
+        if not records.data() and not notes.is_file():
             continue
-        text += f"\n## Scale `{folder.name}`\n{_about(records)}\n"
-        notes = folder / "notes.md"
+        text += f"\n## Scale `{folder.name}`\n{_about(records)}"
         if notes.is_file():
             text += f"\n{notes.read_text(encoding='utf-8').strip()}\n"
         for experiment, entry in EXPERIMENTS.items():
@@ -122,7 +121,7 @@ def _figures(experiment: str, records: Records, methods: list[Method]) -> Figure
         },
         "curriculum": {
             "curriculum": (
-                "FLAME's score when its teacher falls silent (phase 1) and in the epoch that is kept (phase 2)",
+                "FLAME's score as its teacher falls silent (1) and in the kept epoch (2)",
                 lambda: panels.curriculum(records),
             ),
             "score": ("FLAME's score and probability", lambda: panels.score_and_probability(records)),
