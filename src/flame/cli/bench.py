@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from flame.bench.comparison.experiments import EXPERIMENTS
 from flame.bench.comparison.scales import SCALES
+from flame.cli import bench_plumes
+from flame.cli.groups import takes
 from flame.cli.options import (
     DEFAULT_SENSOR,
     Background,
@@ -55,37 +56,13 @@ Changes = Annotated[
 ]
 
 
+app.command()(bench_plumes.wind)
+app.command()(bench_plumes.pod)
+
+
 @app.callback()
 def _experiments() -> None:
     """Repeat one of the paper's experiments."""
-
-
-def _with_options(command: Callable[..., None], shared: Callable[..., Any]) -> Callable[..., None]:
-    """A command that takes the options of `shared` too; it is called with what `shared` makes of them.
-
-    Typer reads options from a signature. So options that several commands have are the parameters of one function.
-    """
-    own = [entry for entry in inspect.signature(command).parameters.values() if entry.name != "made"]
-    more = list(inspect.signature(shared).parameters.values())
-    names = {entry.name for entry in more}
-
-    def run(**given: Any) -> None:
-        made = shared(**{name: value for name, value in given.items() if name in names})
-        command(made=made, **{name: value for name, value in given.items() if name not in names})
-
-    # What `made` is belongs to the two functions alone, and is not imported for the sake of its name.
-    unseen = {"SimulationPlan": object}
-    hints = {**_hints(shared, unseen), **_hints(command, unseen)}
-    listed = [
-        entry.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[entry.name]) for entry in (*own, *more)
-    ]
-    run.__doc__, run.__annotations__ = command.__doc__, {entry.name: entry.annotation for entry in listed}
-    run.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
-    return run
-
-
-def _hints(function: Callable[..., Any], unseen: dict[str, Any]) -> dict[str, Any]:
-    return get_type_hints(function, localns=unseen, include_extras=True)
 
 
 def _judged_tiles(
@@ -114,13 +91,15 @@ def _judged_tiles(
     return SimulationPlan(tiles, seed, preset, size, sensor or DEFAULT_SENSOR, backgrounds=backgrounds), None
 
 
-def limit(made: tuple[SimulationPlan, str | None], out: Out, workers: Workers = None) -> None:
+@app.command()
+@takes(judged=_judged_tiles)
+def limit(out: Out, judged: tuple[SimulationPlan, str | None], workers: Workers = None) -> None:
     """Compare the classical filters with the best that any detector could do on simulated tiles."""
     from flame.bench.baselines import limit_rows, run_limit
     from flame.cli.progress import counting
 
     console = Console()
-    plan, split = made
+    plan, split = judged
     file = out / "limit.json"
     with counting(console, "judging", plan.tiles) as step:
         report = run_limit(plan, split, file, workers, on_tile=step)
@@ -128,8 +107,10 @@ def limit(made: tuple[SimulationPlan, str | None], out: Out, workers: Workers = 
     console.print(f"wrote {file}")
 
 
+@app.command()
+@takes(judged=_judged_tiles)
 def robustness(
-    made: tuple[SimulationPlan, str | None], out: Out, model: ModelName = "flame-plus", workers: Workers = None
+    out: Out, judged: tuple[SimulationPlan, str | None], model: ModelName = "flame-plus", workers: Workers = None
 ) -> None:
     """Judge a packaged model on tiles as they are, at other gains and with wrongly calibrated bands."""
     from rich.markdown import Markdown
@@ -138,14 +119,10 @@ def robustness(
     from flame.cli.progress import counting
 
     console = Console()
-    plan, split = made
+    plan, split = judged
     with counting(console, "judging", plan.tiles) as step:
         report = run_robustness(plan, split, model or "flame-plus", out, workers=workers, on_tile=step)
     console.print(Markdown(robustness_table(report)))
-
-
-for _command in (limit, robustness):
-    app.command(_command.__name__)(_with_options(_command, _judged_tiles))
 
 
 @app.command()

@@ -8,6 +8,7 @@
 #define MOST_TAPS 640    /* inputs of one convolution: channels times the area of its kernel, or bands and fields */
 #define MOST_WIDTH 32    /* feature channels of the network */
 #define MOST_HIDDEN 64   /* channels inside the segmentation head */
+#define MOST_OUTPUTS 16  /* maps that the segmentation head gives */
 #define MOST_MODES 12    /* Fourier modes in each direction */
 #define MOST_REACH 16    /* pixels that a window of the pixel fields reaches to each side */
 #define MOST_COLUMNS 16384 /* columns of a scene that the noise-aware filter looks at */

@@ -356,14 +356,19 @@ void EXPORT(score)(
 
 INLINE void logit_block(
     const int size, int o, ptrdiff_t at, const float *const *tap, int count, const float *weight, const float *bias,
-    const float *project, vec sum[2]) {
+    const float *project, int channels, int outputs, vec sum[MOST_OUTPUTS][2]) {
     vec acc[MOST][2];
     begin(acc, size, bias + o);
     accumulate(acc, size, tap, weight + (ptrdiff_t)o * count, count, at);
     UNROLL for (int c = 0; c < size; c++) {
-        sum[0] += activate(acc[c][0], RELU) * project[o + c];
-        sum[1] += activate(acc[c][1], RELU) * project[o + c];
+        acc[c][0] = activate(acc[c][0], RELU);
+        acc[c][1] = activate(acc[c][1], RELU);
     }
+    for (int k = 0; k < outputs; k++)
+        UNROLL for (int c = 0; c < size; c++) {
+            sum[k][0] += acc[c][0] * project[k * channels + o + c];
+            sum[k][1] += acc[c][1] * project[k * channels + o + c];
+        }
 }
 
 typedef struct {
@@ -374,8 +379,9 @@ typedef struct {
     int hidden;
     const float *weight2, *bias2;
     int channels;
-    const float *project;
-    float offset, *probability;
+    const float *project, *offset;
+    int outputs;
+    float *logits;
 } segmentation;
 
 /* Of its hidden image three rows exist at a time, in a ring. */
@@ -409,22 +415,30 @@ static void segment_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
                 for (int across = -1; across <= 1; across++)
                     tap[count++] = ring.data + c * ring.plane + ((ready + down + 3) % 3) * stride + across;
         for (ptrdiff_t at = 0; at < width; at += STEP) {
-            vec sum[2] = {splat(job.offset), splat(job.offset)};
-#define BODY(size) logit_block(size, o, at, tap, count, job.weight2, job.bias2, job.project, sum)
+            vec sum[MOST_OUTPUTS][2];
+            for (int k = 0; k < job.outputs; k++) sum[k][0] = sum[k][1] = splat(job.offset[k]);
+#define BODY(size) \
+    logit_block(size, o, at, tap, count, job.weight2, job.bias2, job.project, job.channels, job.outputs, sum)
             FOR_BLOCKS(job.channels, BODY);
 #undef BODY
-            put(job.probability + ready * width + at, sigmoid(sum[0]), sigmoid(sum[1]), width - at);
+            for (int k = 0; k < job.outputs; k++) {
+                vec a = sum[k][0], b = sum[k][1];
+                if (k == 0) a = sigmoid(a), b = sigmoid(b);
+                put(job.logits + (k * job.rows + ready) * width + at, a, b, width - at);
+            }
         }
     }
 }
 
-/* The segmentation head: 3x3 to `hidden` channels, ReLU, 3x3 to `channels`, ReLU, 1x1 and `offset`, sigmoid. */
+/* The segmentation head: 3x3 to `hidden` channels, ReLU, 3x3 to `channels`, ReLU, 1x1 to `outputs` and their offsets.
+ *
+ * The first output is a probability (sigmoid); the others are given as they are: (output, row, col). */
 void EXPORT(segment)(
     int32_t threads, int64_t rows, int64_t width, const image *in, int32_t images, const float *weight1,
     const float *bias1, int32_t hidden, const float *weight2, const float *bias2, int32_t channels, const float *project,
-    float offset, float *probability) {
+    const float *offset, int32_t outputs, float *logits) {
     enum { PART = 32 }; /* each part makes two rows of its neighbours' hidden image again */
     segmentation job = {rows, width, in, images, weight1, bias1, hidden, weight2, bias2, channels, project, offset,
-                        probability};
+                        outputs, logits};
     flame_share_rows(threads, rows, PART, segment_rows, &job);
 }

@@ -70,6 +70,7 @@ class FilterDetector:
             tiles=(TileReport(0, 0, flags, found_s),),
             timings=Timings(prepare_s=found_s, decide_s=total_s - found_s, total_s=total_s),
             runtime=self.runtime,
+            sigma_ppm_m=np.where(usable, layers["sigma"], np.float32(np.inf)),
         )
 
 
@@ -84,6 +85,7 @@ def _layers(
     found = noise_aware_fields(radiance, bands, valid)
     return {
         "enhancement": found.enhancement_ppm_m,
+        "sigma": found.sigma_ppm_m,
         "probability": found.posterior(_WIDTH_PX).probability,
         "usable": found.usable.astype(np.float32),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
@@ -35,7 +35,7 @@ _UNNAMED = "the scene"
 DEFAULT_FAMILY = "flame-plus"
 """Where no model is named, the one of this family that fits a scene's bands."""
 
-DEFAULT_MODEL = f"{DEFAULT_FAMILY}-aviris-ng"
+DEFAULT_MODEL = DEFAULT_FAMILY
 """The packaged model used where none is named."""
 
 _KEPT = 8
@@ -160,10 +160,10 @@ def _read(path: Path, what: str) -> bytes:
 
 
 def _family(which: str | Path | None) -> list[str]:
-    """Names of the packaged models of a family, the default first."""
+    """Names of the packaged models of a family: those made for one sensor first, then the one for all."""
     family = DEFAULT_FAMILY if which is None else str(which)
-    members = [name for name in packaged_models() if name.startswith(f"{family}-")]
-    return sorted(members, key=lambda name: name != DEFAULT_MODEL)
+    members = [name for name in packaged_models() if name == family or name.startswith(f"{family}-")]
+    return sorted(members, key=lambda name: name == family)
 
 
 def _path_of(which: str | Path | None) -> Path:
@@ -201,14 +201,22 @@ def choose_model(which: str | Path | None, bands: BandSet, where: str = _UNNAMED
     """
     members = _family(which)
     if not members:
-        return _kept(_path_of(which))
+        package = _kept(_path_of(which))
+        return opened_for(package, bands) if package.manifest.takes(bands) else package
     packaged = packaged_models()
     manifests = {name: _manifest_of(packaged[name]) for name in members}
     for name, manifest in manifests.items():
-        if fitting_bands(bands, manifest.bands) is not None:
+        if manifest.plane_facts is None and fitting_bands(bands, manifest.bands) is not None:
             return _kept(packaged[name])
+        if manifest.takes(bands):
+            return opened_for(_kept(packaged[name]), bands)
     nearest = min((manifest.bands for manifest in manifests.values()), key=partial(_apart_nm, bands))
     raise band_mismatch(nearest, bands, where)
+
+
+def opened_for(package: ModelPackage, bands: BandSet) -> ModelPackage:
+    """A network of planes for the bands of a spectrometer."""
+    return replace(package, manifest=package.manifest.for_bands(bands.methane()))
 
 
 def band_mismatch(expected: BandSet, got: BandSet, where: str) -> BandMismatchError:

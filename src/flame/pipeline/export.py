@@ -33,7 +33,7 @@ from flame.physics import SENSORS, BandSet, unit_absorption
 from flame.scene import Scene
 from flame.simulate import preset, simulate_tile, tile_generator
 
-__all__ = ["MAX_DIFFERENCE", "Agreement", "ExportError", "export_model", "sensor_of", "verify"]
+__all__ = ["MAX_DIFFERENCE", "Agreement", "ExportError", "export_model", "runtimes", "sensor_of", "verify"]
 
 MAX_DIFFERENCE = 1e-4
 """Largest difference of any probability between torch and the package that is let through."""
@@ -94,7 +94,7 @@ def export_model(
     given = [_top_left(scene, tile) for scene in scenes]
     package = _package(stored, tile, name, notes or {}, metrics or {}, str(out))
     compared = given or _simulated(package.manifest)
-    agreements = [verify(stored, package, compared, runtime) for runtime in _runtimes(package)]
+    agreements = [verify(stored, package, compared, runtime) for runtime in runtimes(package)]
     for found in agreements:
         if found.max_difference >= MAX_DIFFERENCE or found.mask_differences:
             raise ExportError(
@@ -142,7 +142,8 @@ def _simulated(manifest: Manifest) -> list[Scene]:
     return [*scenes[:2], replace(scenes[2], valid=scenes[2].valid & ~holes)]
 
 
-def _runtimes(package: ModelPackage) -> list[str]:
+def runtimes(package: ModelPackage) -> list[str]:
+    """Engines that this installation can compare a package on."""
     native = ["native"] if runs_natively(package) else []
     return ["onnxruntime", *(["openvino"] if find_spec("openvino") else []), *native]
 

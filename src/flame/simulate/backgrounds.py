@@ -89,6 +89,11 @@ class Background:
         mixed = seen.response @ self.spectra.T
         return np.asarray((mixed @ self.maps.reshape(len(self.maps), -1)).reshape(-1, *self.valid.shape))
 
+    def cut(self, row: int, col: int, size: int) -> Background:
+        """A square part of it."""
+        part = (..., slice(row, row + size), slice(col, col + size))
+        return replace(self, maps=self.maps[part], valid=self.valid[part], visible_ppm_m=self.visible_ppm_m[part])
+
     def turned(self, quarter_turns: int, mirrored: bool) -> Background:
         """The same ground turned and mirrored, every layer alike."""
 

@@ -6,7 +6,7 @@ errors; then noise. Nothing here takes long: a tile of 128 x 128 x 72 is made in
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Bool, Float32
@@ -15,6 +15,7 @@ from flame.errors import FlameError
 from flame.physics import MAX_ENHANCEMENT_PPM_M, BandSet, noise_model, sensor
 from flame.simulate.backgrounds import NOISE_SCALES, Background, Optics, optics
 from flame.simulate.fields import fractal
+from flame.simulate.foreign import draw_foreign
 from flame.simulate.instrument import draw_band_gain
 from flame.simulate.labels import draw_label
 from flame.simulate.plume_pool import PlumePool
@@ -25,6 +26,7 @@ __all__ = ["FreshTile", "FreshTiles", "NoisePool"]
 
 _PLUME_FLOOR_PPM_M = 0.5
 _NOISE_VALUES = 1 << 24
+_STRONG = 0.995
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,10 +129,18 @@ class FreshTiles:
         radiance, valid = ground.radiance(seen), ground.valid
         if rng.uniform() < settings.mix_chance:
             radiance, valid = self._mixed(rng, ground, seen, radiance)
+        if settings.foreign is not None:
+            strange = draw_foreign(rng, nominal, valid.shape, settings.foreign)
+            if strange is not None:
+                radiance *= np.exp(strange, out=strange)
         radiance *= gain[:, None, None]
         scale = settings.noise_scale.draw(rng)
         visible_ppm_m = _visible_at(ground, scale * seen.reference_noise)
         column, sources = self.plumes.draw(rng, valid.shape, scale if settings.plume_follows_noise else 1.0)
+        if settings.plume_snr is not None and sources:
+            factor = settings.plume_snr.draw(rng) * _strength(column, visible_ppm_m[valid]) / ground.path_factor
+            column *= np.float32(factor)
+            sources = tuple(replace(source, emission_kg_h=source.emission_kg_h * factor) for source in sources)
         slant_ppm_m = np.minimum(column * np.float32(ground.path_factor), np.float32(MAX_ENHANCEMENT_PPM_M))
         _absorb(radiance, slant_ppm_m, seen)
         sigma = noise_model(sensor_name or ground.sensor).sigma(radiance, nominal)
@@ -164,6 +174,12 @@ class FreshTiles:
         share = np.clip((field - np.float32(edge)) / np.float32(rng.uniform(0.02, 0.4)) + np.float32(0.5), 0, 1)
         radiance += share * (other.radiance(seen) - radiance)
         return radiance, ground.valid & (other.valid | (share == 0))
+
+
+def _strength(column: Float32[np.ndarray, "row col"], visible_ppm_m: Float32[np.ndarray, " pixel"]) -> float:
+    """What a column is to be multiplied by for its strong pixels to equal the visible noise."""
+    strong = float(np.quantile(column, _STRONG))
+    return float(np.median(visible_ppm_m)) / strong if strong > 0 and visible_ppm_m.size else 1.0
 
 
 def _nominal(ground: Background, bands: BandSet | None) -> BandSet:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from flame.errors import FlameError
+from flame.simulate.foreign import ForeignSettings
 from flame.simulate.labels import LabelSettings
 from flame.simulate.plumes import PlumeSettings
 
@@ -187,22 +188,27 @@ class FreshSettings:
         brightness: Factor on all radiance.
         noise_scale: Factor on the sensor's nominal noise.
         plume_follows_noise: Whether emission rates are scaled with the noise, so that quiet tiles hold faint plumes.
+        plume_snr: How strong a tile's plumes are: the enhancement that one pixel in 200 exceeds, over the tile's
+            visible noise. None for the emission rates as drawn.
         shift_nm: Shift of all band centres; a real scene's at most a quarter of its band spacing.
         fwhm_factor: Band width against nominal; simulated backgrounds only.
         band_gain: Calibration error that neighbouring bands share, standard deviation of the log gain.
         band_mismatch: Each band's own calibration error, likewise.
         mix_chance: Chance that another background takes the place of part of the tile.
+        foreign: Materials that no library has; None for none.
         label: How labels are drawn; None for none: the enhancement is always there.
     """
 
     brightness: Range = Range(0.6, 1.6, log=True)
     noise_scale: Range = Range(0.15, 2.5, log=True)
     plume_follows_noise: bool = True
+    plume_snr: Range | None = None
     shift_nm: Range = Range(-0.5, 0.5)
     fwhm_factor: Range = Range(0.95, 1.08)
     band_gain: Range = Range(0.0, 0.03)
     band_mismatch: Range = Range(0.0, 0.008)
     mix_chance: float = 0.2
+    foreign: ForeignSettings | None = None
     label: LabelSettings | None = field(default_factory=LabelSettings)
 
 

@@ -32,6 +32,9 @@ class NoiseAwareBackground:
     Attributes:
         bands: The bands it is for.
         scale: What brightness means, and which pixels are too dark or too bright to tell.
+        mean: Mean of log-radiance, each band divided by the scale's reference first; 0 in dead bands.
+        covariance: Covariance of log-radiance in the live bands.
+        mean_noise: What noise adds to its diagonal.
         law: Noise of each live band against brightness; zero if it is not known.
         levels: The filter itself.
         neighbour: Weights with which neighbours' log-radiance tells the ground, blind to methane; zeros if not used.
@@ -42,6 +45,9 @@ class NoiseAwareBackground:
 
     bands: BandSet
     scale: Scale
+    mean: Float64[np.ndarray, " band"]
+    covariance: Float64[np.ndarray, "live live"]
+    mean_noise: Float64[np.ndarray, " live"]
     law: NoiseLaw
     levels: Levels
     neighbour: Float64[np.ndarray, " band"]
@@ -132,6 +138,9 @@ def estimate_background(
     return NoiseAwareBackground(
         bands=bands,
         scale=replace(scale, darkest=_darkest(fit.law, scale, settings.max_log_noise)),
+        mean=in_all_bands(fit.mean),
+        covariance=fit.covariance,
+        mean_noise=fit.mean_noise,
         law=fit.law,
         levels=levels,
         neighbour=in_all_bands(fit.neighbour),

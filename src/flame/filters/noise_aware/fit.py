@@ -16,7 +16,7 @@ from flame.filters.noise_aware.noise_law import NoiseLaw, fit_law, implied_noise
 from flame.filters.noise_aware.settings import NoiseAwareSettings
 from flame.filters.whitening import leave_one_out_shrinkage
 
-__all__ = ["LEAST_BINS", "Fit", "fit_filter"]
+__all__ = ["LEAST_BINS", "Fit", "at_noise", "fit_filter"]
 
 LEAST_BINS = 4
 """A noise law has three terms; it takes a bin more to see whether they fit."""
@@ -54,7 +54,7 @@ class Fit:
     sigma_ppm_m: Float32[np.ndarray, " pixel"]
 
 
-def _at_noise(
+def at_noise(
     covariance: Float64[np.ndarray, "band band"],
     mean_noise: Float64[np.ndarray, " noisy"],
     noise: Float64[np.ndarray, "level noisy"],
@@ -182,7 +182,7 @@ def _ground(
         covariance = (1.0 - shrinkage) * covariance + shrinkage * np.diag(np.diagonal(covariance))
     if measured is not None and refine:
         noise = law.variance(measured.brightness).T
-        each = _at_noise(covariance, law.mean(moments, weight), noise, law)
+        each = at_noise(covariance, law.mean(moments, weight), noise, law)
         law = with_least_noise(fit_law(implied_noise(measured, noise, each)))
     return law, weight, covariance
 
@@ -228,7 +228,7 @@ def fit_filter(
     low, high = np.log(np.quantile(binned.brightness, _ENDS))
     logs = np.linspace(low, max(high, low + 0.01), settings.levels)
     noise = law.variance(np.exp(logs)).T
-    each = _at_noise(covariance, mean_noise, noise, law)
+    each = at_noise(covariance, mean_noise, noise, law)
     target = np.append(spectrum, np.zeros(len(covariance) - bands))
     solved = np.linalg.solve(each, np.repeat(target[None, :, None], settings.levels, axis=0))[..., 0]
     power = solved @ target

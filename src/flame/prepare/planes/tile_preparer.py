@@ -1,0 +1,114 @@
+"""Planes of tiles of one size, for a network of any spectrometer."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Bool, Float32, Float64
+from threadpoolctl import ThreadpoolController
+
+from flame.filters import FilterError
+from flame.physics import BandSet
+from flame.prepare.level import find_floor
+from flame.prepare.planes.preparer import PlaneTile, SpectralView, prepare_planes
+from flame.prepare.planes.settings import PlaneSettings
+from flame.prepare.planes.wavelengths import band_weights
+from flame.prepare.quality import UNUSABLE, Quality, pixel_quality
+from flame.prepare.settings import PixelSettings
+from flame.prepare.tile import PreparedTile
+
+__all__ = ["PLANE_INPUTS", "PlanePreparer", "apply_functions"]
+
+PLANE_INPUTS = ("planes", "windows", "significance", "sigma")
+"""What a network of planes takes: everything its lift sees, (1, plane, row, col), the filter's windows, its estimate in
+standard deviations, and the standard deviation in units of the settings' reference."""
+
+
+def apply_functions(
+    functions: Float64[np.ndarray, "function band"], view: SpectralView
+) -> Float32[np.ndarray, "function row col"]:
+    """Functions of wavelength applied to spectra, each in units of its spread over training ground and this noise."""
+    flat = view.residual.reshape(len(view.residual), -1)
+    values = (functions.astype(np.float32) @ flat).reshape(len(functions), *view.inverse_brightness.shape)
+    square = np.square(functions)
+    read_out, shot = ((square @ law).astype(np.float32)[:, None, None] for law in (view.read_out, view.shot))
+    inverse = view.inverse_brightness
+    return np.asarray(values / np.sqrt(np.float32(1) + inverse * (shot + inverse * read_out)))
+
+
+class PlanePreparer:
+    """Prepares tiles of one size in the bands of one sensor. Not to be shared between threads.
+
+    Args:
+        settings: How planes are made.
+        functions: Learned functions of wavelength on the grid.
+        bands: Bands of the radiance.
+        shape: Rows and columns of the tile.
+        pixels: Which pixels are used.
+    """
+
+    def __init__(
+        self,
+        settings: PlaneSettings,
+        functions: Float32[np.ndarray, "function cell"],
+        bands: BandSet,
+        shape: tuple[int, int],
+        pixels: PixelSettings | None = None,
+    ) -> None:
+        self.settings, self.bands, self.shape = settings, bands, shape
+        self._functions = functions.astype(np.float64) @ band_weights(bands)
+        self._pixels = pixels or PixelSettings()
+        self._blas = ThreadpoolController()
+
+    def prepare(
+        self,
+        radiance: Float32[np.ndarray, "band row col"],
+        valid: Bool[np.ndarray, "row col"],
+        rgb: Float32[np.ndarray, "3 row col"] | None = None,
+        first: int = 0,
+    ) -> PreparedTile:
+        """A tile at most as large as those it prepares; what is missing below and right counts as unusable.
+
+        Args:
+            radiance: The tile's radiance; a ring of rows if `first` is not 0.
+            valid: Pixels that may be used.
+            rgb: Not used.
+            first: Where in `radiance` the tile's first row stands; after the last row comes row 0.
+        """
+        del rgb
+        rows, cols = valid.shape
+        tile = np.roll(radiance, -first, axis=1)[:, :rows] if first else radiance[:, :rows]
+        floor, _ = find_floor(radiance, valid, self._pixels, first)
+        with np.errstate(invalid="ignore"):
+            low, high = tile.min(axis=0), tile.max(axis=0)
+        quality = pixel_quality(low, high, valid, self._pixels.saturation_radiance, floor)
+        usable = (quality & UNUSABLE) == 0
+        whole, seen = (tile, usable) if (rows, cols) == self.shape else self._grown(tile, usable)
+        try:
+            # Threads of BLAS gain nothing on matrices this small, and on a busy computer they wait for each other.
+            with self._blas.limit(limits=1, user_api="blas"):
+                planes, view = prepare_planes(whole, self.bands, seen, self.settings)
+        except FilterError:
+            return PreparedTile(self.bands, None, quality, usable)
+        quality |= np.where(usable & ~planes.usable[:rows, :cols], np.uint8(Quality.DARK), np.uint8(0))
+        return PreparedTile(self.bands, self._inputs(planes, apply_functions(self._functions, view)), quality, usable)
+
+    def _grown(
+        self, tile: Float32[np.ndarray, "band rows cols"], usable: Bool[np.ndarray, "rows cols"]
+    ) -> tuple[Float32[np.ndarray, "band row col"], Bool[np.ndarray, "row col"]]:
+        """The tile with unusable pixels below and right, as large as all others."""
+        rows, cols = usable.shape
+        whole, seen = np.zeros((len(tile), *self.shape), dtype=np.float32), np.zeros(self.shape, dtype=np.bool_)
+        whole[:, :rows, :cols], seen[:rows, :cols] = tile, usable
+        return whole, seen
+
+    def _inputs(
+        self, planes: PlaneTile, spectral: Float32[np.ndarray, "function row col"]
+    ) -> dict[str, Float32[np.ndarray, ...]]:
+        seen = np.concatenate([np.arcsinh(spectral), planes.fields, np.arcsinh(planes.windows)])
+        unit = np.float32(self.settings.reference_ppm_m)
+        return {
+            "planes": seen[None],
+            "windows": planes.windows[None],
+            "significance": (planes.estimate_ppm_m / planes.sigma_ppm_m)[None],
+            "sigma": (planes.sigma_ppm_m / unit)[None],
+        }

@@ -1,0 +1,195 @@
+"""Tiles for the second flame-plus: every sensor, drawn afresh for every step, from simulated and real ground."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float32
+from scipy.ndimage import gaussian_filter
+from torch import Tensor
+
+from flame.errors import FlameError
+from flame.models.plus import SpectralBatch
+from flame.physics import BandSet, sensor
+from flame.prepare.planes import PlaneSettings, band_weights, prepare_planes
+from flame.simulate import FreshTiles, NoisePool, PlumePool
+from flame.simulate.backgrounds import Background
+from flame.simulate.foreign import ForeignSettings
+from flame.simulate.settings import FreshSettings, Range
+
+__all__ = ["FreshBatch", "FreshSource", "SensorShare", "draw_batch"]
+
+_LABEL_SMOOTHING_PX = 0.5
+_TRIES = 20
+
+
+@dataclass(frozen=True)
+class SensorShare:
+    """How often tiles of a sensor are drawn; no name stands for bands nobody has."""
+
+    name: str | None
+    share: float
+
+
+SENSOR_SHARES = (
+    SensorShare("aviris-ng", 0.34),
+    SensorShare("emit", 0.19),
+    SensorShare("enmap", 0.11),
+    SensorShare("prisma", 0.10),
+    SensorShare("tanager-1", 0.09),
+    SensorShare("aviris-3", 0.08),
+    SensorShare("generic-10nm", 0.02),
+    SensorShare(None, 0.07),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class FreshBatch:
+    """Tiles of one sensor, prepared, with their truth.
+
+    Attributes:
+        spectra: Their spectra.
+        fields, windows, estimate_ppm_m, sigma_ppm_m, usable: Their planes.
+        valid: Pixels that were seen; those that are too dark to tell are among them, and part of a plume too.
+        enhancement_ppm_m: The truth.
+        smooth_ppm_m: The truth as levels are drawn on it.
+        outline: What an annotator would outline.
+    """
+
+    spectra: SpectralBatch
+    fields: Float32[Tensor, "batch field row col"]
+    windows: Float32[Tensor, "batch window row col"]
+    estimate_ppm_m: Float32[Tensor, "batch row col"]
+    sigma_ppm_m: Float32[Tensor, "batch row col"]
+    usable: Bool[Tensor, "batch row col"]
+    valid: Bool[Tensor, "batch row col"]
+    enhancement_ppm_m: Float32[Tensor, "batch row col"]
+    smooth_ppm_m: Float32[Tensor, "batch row col"]
+    outline: Bool[Tensor, "batch row col"]
+
+
+@dataclass(frozen=True, eq=False)
+class FreshSource:
+    """Everything that tiles are drawn from.
+
+    Attributes:
+        simulated: Simulated ground, of one size.
+        real: Real ground by sensor, of one size each.
+        plumes: Plume columns, one pool for each pixel size.
+        noise: Noise.
+        real_share: How often real ground is taken where a sensor has any.
+        settings: How ground is changed.
+        planes: How planes are made.
+    """
+
+    simulated: Sequence[Background]
+    real: Mapping[str, Sequence[Background]]
+    plumes: Sequence[PlumePool]
+    noise: NoisePool
+    real_share: float = 0.3
+    settings: FreshSettings = field(
+        default_factory=lambda: FreshSettings(
+            plume_snr=Range(0.5, 15.0, log=True), plume_follows_noise=False, foreign=ForeignSettings()
+        )
+    )
+    planes: PlaneSettings = field(default_factory=PlaneSettings)
+
+    @property
+    def largest(self) -> int:
+        """Side of the largest tile that all ground has room for."""
+        grounds = [*self.simulated, *(ground for each in self.real.values() for ground in each)]
+        return min(int(min(ground.valid.shape)) for ground in grounds)
+
+    def ground(self, rng: np.random.Generator, name: str | None, size: int) -> tuple[Background, FreshSettings]:
+        """A part of some ground, and how it is to be changed."""
+        real = self.real.get(name or "", ())
+        chosen, settings = self.simulated, self.settings
+        if real and rng.uniform() < self.real_share:
+            chosen, settings = real, replace(self.settings, mix_chance=0.0)
+        whole = chosen[int(rng.integers(len(chosen)))]
+        row, col = (int(rng.integers(side - size + 1)) for side in whole.valid.shape)
+        return whole.cut(row, col, size), settings
+
+    def pool(self, pixel_m: float) -> PlumePool:
+        """The plumes whose pixels are the nearest in size."""
+        return min(self.plumes, key=lambda pool: abs(np.log(pool.pixel_m / pixel_m)))
+
+
+def _random_bands(rng: np.random.Generator) -> BandSet:
+    """Bands of a spectrometer that nobody has built."""
+    step = float(rng.uniform(4.8, 12.0))
+    centres = np.arange(2122.0 + rng.uniform(0, step), 2484.0, step)
+    return BandSet(centres, np.full(centres.size, max(4.5, step * float(rng.uniform(1.0, 1.5)))))
+
+
+def draw_batch(
+    rng: np.random.Generator,
+    source: FreshSource,
+    size: int,
+    count: int,
+    name: str | None = "",
+    shares: Sequence[SensorShare] = SENSOR_SHARES,
+) -> FreshBatch:
+    """A batch of fresh tiles of one sensor.
+
+    Args:
+        rng: Source of randomness.
+        source: What to draw from.
+        size: Rows and columns of a tile.
+        count: How many tiles.
+        name: The sensor; drawn by its share if empty.
+        shares: The shares.
+
+    Raises:
+        FlameError: If no tile could be prepared.
+    """
+    if size > source.largest:
+        raise FlameError(f"tiles of {size} pixels cannot be cut from ground of {source.largest}; make larger ground")
+    if name == "":
+        weights = np.array([share.share for share in shares])
+        name = shares[int(rng.choice(len(shares), p=weights / weights.sum()))].name
+    bands = _random_bands(rng) if name is None else sensor(name).bands.methane()
+    noise_of = name or str(rng.choice(["aviris-ng", "emit", "prisma"]))
+    pixel_m = float(rng.choice([5.0, 30.0, 60.0])) if name is None else sensor(name).pixel_m
+    tiles = []
+    for _ in range(count * _TRIES):
+        ground, settings = source.ground(rng, name, size)
+        fresh = FreshTiles((ground,), source.pool(pixel_m), source.noise, settings)
+        tile = fresh.draw(rng, bands if ground.any_bands else None, noise_of)
+        try:
+            planes, view = prepare_planes(tile.radiance, tile.bands, tile.valid, source.planes)
+        except FlameError:
+            continue  # a part of the line's dark edge has no background
+        if not np.isfinite(planes.fields).all() or not np.isfinite(planes.windows).all():
+            raise FlameError(f"a plane of a tile from {ground.name} is not finite")
+        tiles.append((tile, planes, view))
+        if len(tiles) == count:
+            break
+    if len(tiles) < count:
+        raise FlameError(f"of {count * _TRIES} tiles of {size} pixels hardly any could be prepared")
+
+    def stack(arrays: Sequence[np.ndarray]) -> Tensor:
+        return torch.from_numpy(np.stack(arrays))
+
+    truth = [tile.enhancement_ppm_m for tile, _, _ in tiles]
+    return FreshBatch(
+        spectra=SpectralBatch(
+            residual=stack([view.residual for _, _, view in tiles]),
+            inverse_brightness=stack([view.inverse_brightness for _, _, view in tiles]),
+            read_out=stack([view.read_out.astype(np.float32) for _, _, view in tiles]),
+            shot=stack([view.shot.astype(np.float32) for _, _, view in tiles]),
+            weights=torch.from_numpy(band_weights(tiles[0][0].bands).astype(np.float32)),
+        ),
+        fields=stack([planes.fields for _, planes, _ in tiles]),
+        windows=stack([planes.windows for _, planes, _ in tiles]),
+        estimate_ppm_m=stack([planes.estimate_ppm_m for _, planes, _ in tiles]),
+        sigma_ppm_m=stack([planes.sigma_ppm_m for _, planes, _ in tiles]),
+        usable=stack([planes.usable for _, planes, _ in tiles]),
+        valid=stack([tile.valid for tile, _, _ in tiles]),
+        enhancement_ppm_m=stack(truth),
+        smooth_ppm_m=stack([gaussian_filter(array, _LABEL_SMOOTHING_PX) for array in truth]),
+        outline=stack([tile.label for tile, _, _ in tiles if tile.label is not None]),
+    )

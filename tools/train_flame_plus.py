@@ -1,0 +1,75 @@
+"""Trains the second flame-plus: simulated ground drawn from a seed, real plume-free scenes beside it if given.
+
+    python tools/train_flame_plus.py runs/plus --minutes 60 --real CHIP.npz --real OTHER.npz
+
+A killed run goes on with the same command. Ground is kept beside the run (`ground.npz`) and made once.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from flame import open_scene
+from flame.models.plus import PlusSettings
+from flame.simulate import (
+    NoisePool,
+    PlumeSettings,
+    draw_background,
+    load_backgrounds,
+    make_plume_pool,
+    preset,
+    save_backgrounds,
+)  # fmt: skip
+from flame.training.fresh_run import FreshRunSettings, train_fresh
+from flame.training.fresh_tiles import FreshSource
+from flame.training.real_ground import real_ground
+
+SENSORS = ("aviris-ng", "emit", "enmap", "prisma", "tanager-1", "aviris-3")
+GROUND_PX = 256
+
+
+def main() -> None:
+    """Reads the command line and trains."""
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("folder", type=Path)
+    asked.add_argument("--minutes", type=float, default=60.0)
+    asked.add_argument("--real", type=Path, action="append", default=[], help="a plume-free scene; repeat it")
+    asked.add_argument("--ground", type=int, default=160, help="simulated grounds")
+    asked.add_argument("--ground-file", type=Path, help="where they are kept; beside the run unless given")
+    asked.add_argument("--seed", type=int, default=0)
+    asked.add_argument("--functions", type=int, default=16)
+    asked.add_argument("--no-fields", action="store_true")
+    asked.add_argument("--no-score", action="store_true")
+    asked.add_argument("--width", type=int, default=16)
+    asked.add_argument("--workers", type=int, default=2)
+    given = asked.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    kept = given.ground_file or given.folder / "ground.npz"
+    if not kept.is_file():
+        grounds = []
+        for index in range(given.ground):
+            rng = np.random.default_rng((given.seed, 77, index))
+            grounds.append(draw_background(rng, preset("wide", size=GROUND_PX), f"wide-{index}"))
+            print(f"ground {index + 1} of {given.ground}", flush=True)
+        save_backgrounds(kept, grounds)
+    rng = np.random.default_rng((given.seed, 78))
+    scenes = {path.stem: open_scene(path).methane() for path in given.real}
+    plume = PlumeSettings(source_shares=(0.25, 0.55, 0.15, 0.05))
+    source = FreshSource(
+        simulated=load_backgrounds(kept),
+        real=real_ground(scenes, SENSORS, GROUND_PX, rng) if scenes else {},
+        plumes=[make_plume_pool(rng, 80, GROUND_PX, pixel_m, plume) for pixel_m in (5.0, 30.0, 60.0)],
+        noise=NoisePool(rng, 1 << 26),
+    )
+    settings = PlusSettings(
+        functions=given.functions, fields=not given.no_fields, score=not given.no_score, width=given.width
+    )
+    run = FreshRunSettings(minutes=given.minutes, workers=given.workers)
+    train_fresh(given.folder, source, settings, run, given.seed, {"real": sorted(scenes), "seed": given.seed})
+
+
+if __name__ == "__main__":
+    main()
