@@ -90,11 +90,9 @@ def bubble(records: Records, methods: Iterable[Method]) -> bytes | None:
     axes.margins(x=0.18)
     size_px = records.latency()["scale"]["size"]
     machine = records.latency()["machine"]
-    axes.set(
-        xlabel=f"ms a tile of {size_px} x {size_px} pixels ({machine['device']}, {machine['threads']} thread(s))",
-        ylabel="F1",
-    )
-    axes.set_ylim(bottom=0)
+    where = f"{machine['device']}, threads: {machine['threads']}"
+    axes.set(xlabel=f"ms a tile of {size_px} x {size_px} pixels ({where})", ylabel="F1")
+    axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
     axes.legend(fontsize=7, frameon=False, loc="best")

@@ -155,7 +155,7 @@ def _latency_table(records: Records, methods: list[Method]) -> str:
     flame = times.get("flame", {}).get("ms")
     lines = [
         f"One tile of {side} x {side} pixels, radiance to mask, in turn, median of {report['rounds']} rounds; "
-        f"{machine['device']}, {machine['threads']} thread(s), networks in PyTorch, untrained weights.\n",
+        f"{machine['device']}, threads: {machine['threads']}, networks in PyTorch, untrained weights.\n",
         "| method | ms a tile | of it preparation or filter | of it network | times FLAME |",
         "|---|---:|---:|---:|---:|",
     ]

@@ -89,7 +89,8 @@ def _map(maps: Mapping[str, np.ndarray]) -> Draw:
 
 def _grid(cells: Sequence[Sequence[tuple[Panel, Draw]]], columns: Sequence[str], rows: Sequence[str]) -> bytes:
     """Tiles in rows and columns, with the colour scales that occur below."""
-    figure = new_figure(_INCH * len(columns) + 0.3, _INCH * len(cells) + 0.9)
+    width = _INCH * len(columns) + 0.3
+    figure = new_figure(width, _INCH * len(cells))
     axes = np.asarray(figure.subplots(len(cells), len(columns), squeeze=False))
     scales: dict[str, Any] = {}
     for row, (line, name) in enumerate(zip(cells, rows, strict=True)):
@@ -104,6 +105,7 @@ def _grid(cells: Sequence[Sequence[tuple[Panel, Draw]]], columns: Sequence[str],
                 place.set_title("\n".join(wrap(columns[col], _LETTERS)), fontsize=7)
             if col == 0:
                 place.set_ylabel("\n".join(wrap(name, _LETTERS)), fontsize=7)
+    figure.set_size_inches(width, _INCH * len(cells) + 0.3 + 0.5 * len(scales))
     for words, image in scales.items():
         bar = figure.colorbar(image, ax=axes.ravel().tolist(), location="bottom", shrink=0.45, aspect=40, pad=0.01)
         bar.set_label(words, fontsize=7)
