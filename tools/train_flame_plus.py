@@ -45,6 +45,7 @@ def main() -> None:
     asked.add_argument("--no-score", action="store_true")
     asked.add_argument("--width", type=int, default=16)
     asked.add_argument("--real-share", type=float, default=0.3, help="share of tiles on the real scenes")
+    asked.add_argument("--large-share", type=float, default=0.0, help="last share of the run with tiles twice as large")
     asked.add_argument("--workers", type=int, default=2)
     given = asked.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +70,7 @@ def main() -> None:
     settings = PlusSettings(
         functions=given.functions, fields=not given.no_fields, score=not given.no_score, width=given.width
     )
-    run = FreshRunSettings(minutes=given.minutes, workers=given.workers)
+    run = FreshRunSettings(minutes=given.minutes, workers=given.workers, large_share=given.large_share)
     train_fresh(given.folder, source, settings, run, given.seed, {"real": sorted(scenes), "seed": given.seed})
 
 

@@ -56,7 +56,7 @@ class FreshRunSettings:
     batches: int = 2
     size: int = 128
     spectral_dropout: float = 0.25
-    large_share: float = 0.25
+    large_share: float = 0.0
     workers: int = 2
     checkpoint_minutes: float = 3.0
 
