@@ -15,7 +15,13 @@ import numpy as np
 from flame import open_scene
 from flame.models.plus import PlusSettings
 from flame.simulate import (
-    NoisePool, PlumeSettings, draw_background, load_backgrounds, make_plume_pool, preset, save_backgrounds,
+    NoisePool,
+    PlumeSettings,
+    draw_background,
+    load_backgrounds,
+    make_plume_pool,
+    preset,
+    save_backgrounds,
 )  # fmt: skip
 from flame.training.fresh_run import FreshRunSettings, train_fresh
 from flame.training.fresh_tiles import FreshSource

@@ -212,7 +212,7 @@ class TestHelp:
             ("flame de", {"detect", "demo"}),
             ("flame bench ", {"limit", "robustness", "accuracy", "ablation"}),
             ("flame detect x --runtime o", {"onnxruntime", "openvino"}),
-            ("flame detect x --model flame-plus-e", {"flame-plus-emit"}),
+            ("flame detect x --model flame-p", {"flame-plus"}),
             ("flame filter mag", {"mag1c", "mag1c-sas"}),
             ("flame simulate --sensor e", {"emit", "enmap"}),
             ("flame train --recipe t", {"tiny"}),

@@ -31,7 +31,7 @@ def test_for_people(chip: Path, tmp_path: Path) -> None:
         "20 lines x 30 columns",
         "75.00 % of the pixels",
         "fill 25.00 %",
-        "flame-plus for aviris-ng",
+        "flame-plus for any spectrometer",
         "72 from",
     ):
         assert words in answer.output

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from flame.detection.outline import outline
-from flame.detection.plumes import PlumeTracker, find_plumes
+from flame.detection.plumes import PlumeTracker, find_plumes, plume_labels
 from flame.errors import FlameError
 
 masks = hnp.arrays(np.bool_, st.tuples(st.integers(1, 10), st.integers(1, 10)))
@@ -108,3 +108,32 @@ def test_a_plume_without_end_is_given_out_in_pieces_and_nothing_is_lost():
     assert [p.first_row for p in pieces[1:]] == [p.end_row for p in pieces[:-1]]
     with pytest.raises(FlameError, match="at least one row"):
         PlumeTracker(0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(masks, st.floats(0.0, 6.0))
+def test_fragments_within_reach_are_one_plume_and_others_are_not(mask, reach_px):
+    labels = plume_labels(mask, reach_px)
+    np.testing.assert_array_equal(labels > 0, mask)
+    places = np.argwhere(mask)
+    numbers = labels[mask]
+    distance = np.hypot(*(places[:, None] - places).transpose(2, 0, 1))
+    near = distance <= max(reach_px, 1.5)  # neighbours touch, corners included
+    assert (numbers[:, None] == numbers)[near].all()
+    # Each plume hangs together: from any of its pixels all others are reached in steps within reach.
+    for number in np.unique(numbers):
+        inside = numbers == number
+        reached = np.zeros(inside.sum(), bool)
+        reached[0] = True
+        for _ in range(inside.sum()):
+            reached |= (near[np.ix_(inside, inside)] & reached).any(axis=1)
+        assert reached.all()
+    assert np.unique(labels[mask]).tolist() == list(range(1, labels.max() + 1)) if mask.any() else labels.max() == 0
+
+
+def test_a_torn_plume_says_of_how_many_parts_it_is():
+    mask = np.zeros((6, 20), bool)
+    mask[2:4, 2:5] = mask[2:4, 8:12] = mask[2:4, 17:19] = True
+    joined = find_plumes(*_maps(mask), reach_px=4.0)
+    assert [(p.parts, p.area_px, len(p.polygons)) for p in joined] == [(2, 14, 2), (1, 4, 1)]
+    assert [p.parts for p in find_plumes(*_maps(mask))] == [1, 1, 1]

@@ -7,7 +7,7 @@ import numpy as np
 from flame.onboard import Detector
 from flame.scene import Scene
 
-detector = Detector("flame-plus-emit", "native", threads=2)
+detector = Detector("flame-plus", "native", threads=2)
 bands = detector.manifest.bands
 rng = np.random.default_rng(0)
 radiance = np.exp(0.1 * rng.standard_normal((len(bands), 96, 96), dtype=np.float32))

@@ -144,6 +144,7 @@ def test_more_bands_than_the_model_needs_are_left_aside():
 class _Broken:
     name = "broken"
     block_rows = 32
+    more = ()
 
     def __init__(self, answer):
         self.answer = answer

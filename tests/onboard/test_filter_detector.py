@@ -5,7 +5,7 @@ import pytest
 
 import flame
 from flame.onboard import FILTER_MODEL, Detector, Detectors, FilterDetector
-from flame.physics import BandMismatchError, sensor
+from flame.physics import BandMismatchError, BandSet, sensor
 from flame.scene import Scene
 from flame.simulate.tiles import absorb
 
@@ -41,7 +41,7 @@ def test_ground_without_a_plume_has_hardly_any():
 
 
 def test_it_stands_in_only_where_no_model_was_named():
-    bands = sensor("prisma").bands.methane()
+    bands = BandSet(np.arange(2130.0, 2480.0, 20.0), np.full(18, 20.0))
     assert isinstance(Detectors().for_bands(bands), FilterDetector)
     assert isinstance(Detectors().for_bands(sensor("aviris-ng").bands.methane()), Detector)
     assert isinstance(Detectors(FILTER_MODEL).for_bands(sensor("aviris-ng").bands.methane()), FilterDetector)
@@ -57,6 +57,6 @@ def test_a_file_is_told_apart_by_what_found_its_plumes():
 
 def test_the_front_door_takes_it():
     scene, _ = _with_plume("prisma", 6000.0)
-    by_default, by_name = flame.detect(scene), flame.detect(scene, "noise-aware-mf")
-    assert by_default.runtime == by_name.runtime
-    assert (by_default.mask == by_name.mask).all()
+    by_name = flame.detect(scene, "noise-aware-mf")
+    assert by_name.runtime == FilterDetector.runtime
+    assert by_name.mask.any()

@@ -9,9 +9,9 @@ from flame.models import BatchPreparer, Flame, FlameSettings, RawTile, SpectralS
 from flame.models.export import to_onnx
 from flame.models.weights import load_model, save_model
 from flame.onboard import load_model as load_package
-from flame.physics import sensor, unit_absorption
+from flame.physics import sensor, sensor_of, unit_absorption
 from flame.pipeline import export
-from flame.pipeline.export import ExportError, export_model, sensor_of
+from flame.pipeline.export import ExportError, export_model
 from flame.prepare import FIELDS, BackgroundSettings, PrepareSettings
 from flame.simulate import preset, simulate_tile, tile_generator
 

@@ -1,159 +1,147 @@
-"""The planes: the compiled kernels equal NumPy in every plane, on every instruction set, and rings copy nothing."""
+"""Planes: laws that hold for every spectrometer."""
 
-import tracemalloc
+from __future__ import annotations
 
 import numpy as np
 import pytest
-from prepared_tiles import spoiled
 
-from filters.simulated_tile import simulated_tile
-from flame.filters.noise_aware import estimate_background
-from flame.kernels import SWITCH, load_kernels
-from flame.prepare.planes import FIELD_NAMES, GRID_NM, PlanePreparer, PlaneSettings, compiled, preparer
-from flame.prepare.quality import Quality
-from kernel_sets import kernels, wide_kernels  # noqa: F401
-
-needs_kernels = pytest.mark.skipif(load_kernels() is None, reason="built without a C compiler")
-
-
-def learned(count, seed=0):
-    """Functions of wavelength that are smooth, as learned ones are."""
-    rng = np.random.default_rng(seed)
-    waves = np.cos(np.outer(rng.uniform(1, 30, count), np.linspace(0, 1, GRID_NM.size)) + rng.uniform(0, 6, (count, 1)))
-    return (0.5 * waves).astype(np.float32)
-
-
-def tile_with_holes(rows, cols, sensor_name="aviris-ng", seed=40):
-    """A tile with every kind of bad pixel, holes full of NaN, a row without pixels and a dead band."""
-    tile = simulated_tile(seed=seed, size=max(rows, cols), sensor_name=sensor_name)
-    radiance = spoiled(np.ascontiguousarray(tile.radiance[:, :rows, :cols]))
-    valid = np.random.default_rng(seed).random((rows, cols)) > 0.1
-    valid[rows // 2] = False
-    radiance[3] = 0.5
-    radiance[:, ~valid] = np.nan
-    return radiance, tile.bands, valid
+from flame.filters import FilterError
+from flame.filters.noise_aware import apply, estimate_background
+from flame.physics import ABSORPTION_UNIT_PPM_M, SENSORS, BandSet, sensor, unit_absorption
+from flame.prepare import Quality
+from flame.prepare.planes import (
+    FIELD_NAMES,
+    GRID_NM,
+    PLANE_INPUTS,
+    PlanePreparer,
+    PlaneSettings,
+    apply_functions,
+    band_weights,
+    prepare_planes,
+    window_shares,
+)  # fmt: skip
+from flame.prepare.planes.preparer import window_filters
+from flame.simulate import preset, simulate_tile, tile_generator
 
 
-def inputs_of(tile, count=16, shape=None, first=0, **how):
-    radiance, bands, valid = tile
-    settings = how.pop("settings", PlaneSettings())
-    return PlanePreparer(settings, learned(count), bands, shape or valid.shape, **how).prepare(
-        radiance, valid, first=first
+def tile_of(name, size=64):
+    """A simulated tile with a plume."""
+    drawn = (
+        simulate_tile(tile_generator(5, i), preset("wide", size=size, sensor_name=name), name).tile for i in range(60)
     )
+    return next(tile for tile in drawn if tile.label.any() and tile.scene.valid.all())
 
 
-def assert_alike(fast, plain, atol):
-    np.testing.assert_array_equal(fast.quality, plain.quality)
-    np.testing.assert_array_equal(fast.usable, plain.usable)
-    assert fast.inputs.keys() == plain.inputs.keys()
-    for name, expected in plain.inputs.items():
-        assert fast.inputs[name].shape == expected.shape
-        np.testing.assert_allclose(fast.inputs[name], expected, rtol=1e-4, atol=atol, err_msg=name)
+@pytest.mark.parametrize("name", SENSORS)
+def test_a_smooth_function_gives_every_sensor_the_same_answer(name: str) -> None:
+    bands = sensor(name).bands.methane()
+    function = np.exp(-0.5 * np.square((GRID_NM - 2300.0) / 40.0))
+    spectrum = np.sin(bands.centres_nm / 60.0)
+    fine = np.arange(2130.0, 2440.0, 1.0)
+    expected = np.trapezoid(np.exp(-0.5 * np.square((fine - 2300.0) / 40.0)) * np.sin(fine / 60.0), fine) / 5.0
+    assert function @ band_weights(bands) @ spectrum == pytest.approx(expected, rel=0.06, abs=0.3)
 
 
-@needs_kernels
-@pytest.mark.parametrize(
-    ("shape", "name", "count", "settings"),
-    [
-        ((40, 64), "aviris-ng", 16, PlaneSettings()),
-        ((37, 51), "emit", 7, PlaneSettings(anchors=2, clutter_px=0.5)),
-        ((90, 17), "emit", 0, PlaneSettings(anchors=5, clutter_px=12.0, clutter_clip=2.0, reference_ppm_m=300.0)),
-    ],
-)
-def test_kernels_equal_numpy_in_every_plane(kernels, shape, name, count, settings, monkeypatch):  # noqa: F811
-    """Against one background, so that nothing but the planes is compared."""
-    tile = tile_with_holes(*shape, name)
-    fast = PlanePreparer(settings, learned(count), tile[1], shape, kernels=kernels, threads=2)
-    background = []
-
-    def once(radiance, bands, valid, *given, **how):
-        background.append(background[0] if background else estimate_background(radiance, bands, valid, *given, **how))
-        return background[0]
-
-    monkeypatch.setattr(compiled, "estimate_background", once)
-    monkeypatch.setattr(preparer, "estimate_background", once)
-    made = fast.prepare(tile[0], tile[2])
-    monkeypatch.setenv(SWITCH, "none")
-    plain = inputs_of(tile, count, settings=settings, kernels=None)
-    assert made.inputs["planes"].shape == (1, count + len(FIELD_NAMES) + 9, *shape)
-    assert len(background) == 2
-    assert 0.5 < plain.usable.mean() < 0.95
-    assert_alike(made, plain, atol=1e-3)
+@pytest.mark.parametrize("name", SENSORS)
+def test_windows_share_every_band_out_whole(name: str) -> None:
+    shares = window_shares(sensor(name).bands.methane())
+    assert np.allclose(shares.sum(axis=0), 1.0)
+    assert (shares >= 0).all()
 
 
-@needs_kernels
-def test_statistics_and_planes_equal_numpy_as_a_whole(monkeypatch):
-    tile = tile_with_holes(96, 80)
-    fast = inputs_of(tile)
-    monkeypatch.setenv(SWITCH, "none")
-    assert_alike(fast, inputs_of(tile), atol=0.02)
+def test_the_windows_filters_sum_to_one_matched_filter_of_unit_response() -> None:
+    tile = tile_of("emit")
+    background = estimate_background(tile.scene.radiance, tile.scene.bands, tile.scene.valid)
+    _, weights = window_filters(background, 4)
+    spectrum = unit_absorption(tile.scene.bands) / ABSORPTION_UNIT_PPM_M
+    assert np.allclose(weights.sum(axis=1) @ spectrum, 1.0, rtol=1e-6)
 
 
-@needs_kernels
-@pytest.mark.parametrize("threads", [1, 2, 5])
-@pytest.mark.parametrize("first", [0, 11])
-def test_threads_and_rings_change_nothing(threads, first):
-    radiance, bands, valid = tile_with_holes(48, 45)
-    whole = inputs_of((radiance, bands, valid), threads=1)
-    more = np.concatenate([radiance, np.full((len(bands), 3, 45), np.nan, dtype=np.float32)], axis=1)
-    for ring in (radiance, more):  # as long as the tile, and longer
-        turned = np.roll(ring, first, axis=1)
-        made = inputs_of((turned, bands, valid), first=first, threads=threads)
-        np.testing.assert_array_equal(made.quality, whole.quality)
-        for name, expected in whole.inputs.items():
-            np.testing.assert_array_equal(made.inputs[name], expected, err_msg=name)
+@pytest.mark.parametrize("name", ["aviris-ng", "emit", "enmap"])
+def test_planes_do_not_depend_on_the_unit_of_radiance(name: str) -> None:
+    scene = tile_of(name).scene
+    one, one_view = prepare_planes(scene.radiance, scene.bands, scene.valid)
+    ten, ten_view = prepare_planes(scene.radiance * np.float32(10), scene.bands, scene.valid)
+    assert np.abs(one.fields - ten.fields).max() < 2e-2
+    functions = np.random.default_rng(0).standard_normal((3, len(scene.bands)))
+    assert np.allclose(apply_functions(functions, one_view), apply_functions(functions, ten_view), atol=1e-2)
 
 
-def test_a_ring_without_kernels_is_the_tile_itself():
-    radiance, bands, valid = tile_with_holes(48, 45)
-    whole, turned = (
-        inputs_of((np.roll(radiance, first, axis=1), bands, valid), first=first, kernels=None) for first in (0, 7)
-    )
-    assert_alike(turned, whole, atol=1e-6)
+def test_a_plume_stands_out_and_holes_stay_silent() -> None:
+    tile = tile_of("aviris-ng")
+    valid = tile.scene.valid.copy()
+    valid[10:20, 10:20] = False
+    planes, view = prepare_planes(tile.scene.radiance, tile.scene.bands, valid)
+    significance = planes.fields[FIELD_NAMES.index("significance_2px")]
+    assert significance[tile.label & valid].mean() > significance[~tile.label & valid].mean() + 0.5
+    assert not planes.usable[12:18, 12:18].any()
+    assert not planes.windows[:, 12:18, 12:18].any()
+    assert not view.residual[:, 12:18, 12:18].any()
+    assert all(np.isfinite(layer).all() for layer in (planes.fields, planes.windows, planes.sigma_ppm_m))
 
 
-@needs_kernels
-@pytest.mark.parametrize("way", ["auto", None])
-def test_a_smaller_tile_is_filled_up_with_zeros_whatever_stood_there(way):
-    large, small = tile_with_holes(64, 60), tile_with_holes(40, 33)
-    maker = PlanePreparer(PlaneSettings(), learned(16), large[1], (64, 60), kernels=way)
-    maker.prepare(large[0], large[2])
-    made, alone = maker.prepare(small[0], small[2]), inputs_of(small, kernels=way)
-    assert made.usable.shape == (40, 33)
-    for name, array in made.inputs.items():
-        np.testing.assert_array_equal(array[..., :40, :33], alone.inputs[name])
-        assert not array[..., 40:, :].any()
-        assert not array[..., 33:].any()
+def test_functions_of_noisy_pixels_are_damped() -> None:
+    scene = tile_of("aviris-ng").scene
+    background = estimate_background(scene.radiance, scene.bands, scene.valid)
+    found = apply(background, scene.radiance, scene.bands, scene.valid)
+    _, view = prepare_planes(scene.radiance, scene.bands, scene.valid)
+    functions = 100.0 * np.random.default_rng(1).standard_normal((4, len(scene.bands)))
+    values = apply_functions(functions, view)
+    plain = np.einsum("kb,brc->krc", functions, view.residual)
+    assert (np.abs(values) <= np.abs(plain) + 1e-4).all()
+    dark = found.brightness < np.quantile(found.brightness, 0.1)
+    bright = found.brightness > np.quantile(found.brightness, 0.9)
+    kept = np.abs(values) / np.maximum(np.abs(plain), 1e-6)
+    assert kept[:, dark].mean() < kept[:, bright].mean()
 
 
-@pytest.mark.parametrize("way", ["auto", None])
-@pytest.mark.parametrize("kind", ["all invalid", "constant", "all NaN", "dark"])
-def test_tiles_without_a_background_have_no_planes(kind, way):
-    tile = simulated_tile(seed=41, size=32)
-    radiance, valid = tile.radiance.copy(), tile.valid.copy()
-    if kind == "all invalid":
-        valid[:] = False
-    else:
-        radiance[:] = {"constant": 3.0, "all NaN": np.nan, "dark": 0.0}[kind]
-    made = inputs_of((radiance, tile.bands, valid), kernels=way)
-    assert made.inputs is None
-    expected = {"all invalid": Quality.INVALID, "constant": 0, "all NaN": Quality.NOT_FINITE, "dark": Quality.NO_SIGNAL}
-    assert ((made.quality & expected[kind]) == expected[kind]).all()
+class TestPlanePreparer:
+    functions = np.random.default_rng(2).standard_normal((5, len(GRID_NM))).astype(np.float32)
+
+    def preparer(self, bands: BandSet, side: int = 64) -> PlanePreparer:
+        return PlanePreparer(PlaneSettings(), self.functions, bands, (side, side))
+
+    def test_it_gives_what_a_network_takes(self) -> None:
+        scene = tile_of("emit").scene
+        made = self.preparer(scene.bands).prepare(scene.radiance, scene.valid)
+        assert made.inputs is not None
+        assert tuple(made.inputs) == PLANE_INPUTS
+        assert made.inputs["planes"].shape == (1, 5 + len(FIELD_NAMES) + made.inputs["windows"].shape[1], 64, 64)
+        assert all(np.isfinite(array).all() for array in made.inputs.values())
+
+    def test_a_smaller_tile_is_padded(self) -> None:
+        scene = tile_of("emit").scene
+        made = self.preparer(scene.bands, 96).prepare(scene.radiance, scene.valid)
+        assert made.inputs is not None
+        assert made.inputs["planes"].shape[-2:] == (96, 96)
+        assert made.usable.shape == (64, 64)
+
+    def test_a_ring_of_rows_is_put_in_order(self) -> None:
+        scene = tile_of("emit").scene
+        plain = self.preparer(scene.bands).prepare(scene.radiance, scene.valid)
+        turned = self.preparer(scene.bands).prepare(np.roll(scene.radiance, 17, axis=1), scene.valid, first=17)
+        assert plain.inputs is not None
+        assert turned.inputs is not None
+        assert all(np.allclose(plain.inputs[name], turned.inputs[name], atol=1e-5) for name in PLANE_INPUTS)
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf, -9999.0, 0.0, 1e6])
+    def test_bad_pixels_are_flagged_and_touch_nothing_else(self, bad: float) -> None:
+        scene = tile_of("emit").scene
+        radiance = scene.radiance.copy()
+        radiance[:, 5:9, 5:9] = bad
+        made = self.preparer(scene.bands).prepare(radiance, scene.valid)
+        assert not made.usable[5:9, 5:9].any()
+        assert made.inputs is not None
+        assert all(np.isfinite(array).all() for array in made.inputs.values())
+
+    def test_a_tile_without_ground_is_left_out(self) -> None:
+        bands = sensor("emit").bands.methane()
+        made = self.preparer(bands).prepare(np.zeros((len(bands), 64, 64), np.float32), np.ones((64, 64), np.bool_))
+        assert made.inputs is None
+        assert made.flags & Quality.NO_SIGNAL
 
 
-@needs_kernels
-def test_no_memory_is_taken_from_tile_to_tile():
-    tiles = [tile_with_holes(64, 60, seed=seed) for seed in (42, 43)]
-    maker = PlanePreparer(PlaneSettings(), learned(16), tiles[0][1], (64, 60))
-    places = {name: array.ctypes.data for name, array in maker.prepare(tiles[0][0], tiles[0][2]).inputs.items()}
-    held = []
-    tracemalloc.start()
-    try:
-        for number in range(6):
-            radiance, _, valid = tiles[number % 2]
-            inputs = maker.prepare(radiance, valid).inputs
-            assert {name: array.ctypes.data for name, array in inputs.items()} == places
-            held.append(tracemalloc.get_traced_memory()[0])
-    finally:
-        tracemalloc.stop()
-    assert max(held[2:]) - held[1] < 65_536 < inputs["planes"].nbytes
+def test_a_constant_image_is_refused_by_name() -> None:
+    bands = sensor("emit").bands.methane()
+    with pytest.raises(FilterError, match="no band varies"):
+        prepare_planes(np.ones((len(bands), 64, 64), np.float32), bands, np.ones((64, 64), np.bool_))

@@ -9,7 +9,8 @@ from rasterio.warp import transform
 
 from flame.detection import find_plumes
 from flame.physics import kg_per_m2_from_ppm_m
-from flame.products.geojson import LightPath, write_geojson
+from flame.plumes import LightPath
+from flame.products.geojson import write_geojson
 from flame.products.geolocate import longitude_latitude, map_grid, pixel_area_m2
 from flame.products.geotiff import write_cog
 from flame.scene import Acquisition, GeoGrid

@@ -17,7 +17,7 @@ from flame.rates import (
     fetch_rate,
     find_shape,
     ime_rate,
-    merge_parts,
+    line_density,
     plume_mass,
 )
 
@@ -103,7 +103,8 @@ def test_cross_sections_of_a_steady_plume_give_its_rate():
     mask = (column > 3.0) & (np.hypot(east, north) < 2500.0)
     pixels = PlumePixels(east[mask], north[mask], noisy[mask], 900.0)
     shape = find_shape(pixels, 240.0)
-    rate = cross_section_rate(pixels, shape, kg_per_m2_from_ppm_m(), Wind(4.0, 240.0, 0.0), EffectiveWind(1.0, 0.0))
+    density = line_density(pixels, shape, kg_per_m2_from_ppm_m())
+    rate = cross_section_rate(density, shape.length_m, Wind(4.0, 240.0, 0.0), EffectiveWind(1.0, 0.0))
     assert rate.kg_h == pytest.approx(1000.0, rel=0.05)
     assert abs(rate.kg_h - 1000.0) < 4 * rate.sigma_kg_h
 
@@ -124,7 +125,7 @@ def test_emit_fetch_rate_is_the_guides_formula():
     mass = PlumeMass(100.0, 5.0, 5.0, 0.0, 9e5, 7.16e-7)
     pixels = PlumePixels(np.array([0.0, 970.0]), np.zeros(2), np.ones(2), 900.0)
     shape = find_shape(pixels)
-    rate = fetch_rate(mass, shape, Wind(3.0, None, 1.0))
+    rate = fetch_rate(mass, shape.fetch_m, Wind(3.0, None, 1.0))
     assert shape.fetch_m == pytest.approx(1000.0)
     assert rate.kg_h == pytest.approx(3600 * 100 * 3 / 1000)
     assert rate.sigma_kg_h == pytest.approx(np.hypot(3600 * 5 * 3 / 1000, 3600 * 100 / 1000))
@@ -136,12 +137,6 @@ def test_other_outlines_widen_the_error():
     wind, law = Wind(3.0, None, 0.1), EffectiveWind(0.4, 0.5)
     assert ime_rate(mass, wind, law, others).sigma_kg_h > 1.5 * ime_rate(mass, wind, law).sigma_kg_h
     assert ime_rate(mass, wind, EffectiveWind(0.4, 0.5, residual=0.2)).sigma_kg_h > ime_rate(mass, wind, law).sigma_kg_h
-
-
-def test_fragments_near_each_other_are_one_plume():
-    east, north = np.array([0.0, 500.0, 5000.0]), np.zeros(3)
-    assert merge_parts(east, north, np.full(3, 160.0), 200.0).tolist() == [0, 0, 1]
-    assert len(set(merge_parts(east, north, np.full(3, 100.0), 200.0).tolist())) == 3
 
 
 def test_fetch_of_a_line_and_of_one_pixel():

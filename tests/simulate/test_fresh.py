@@ -25,6 +25,7 @@ from flame.simulate import (
     tile_generator,
 )
 from flame.simulate.backgrounds import optics
+from flame.simulate.foreign import ForeignSettings, draw_foreign
 
 SIZE = 40
 BANDS = sensor("aviris-ng").bands.methane()
@@ -198,3 +199,42 @@ def test_backgrounds_come_back_from_disk_as_they_were(backgrounds, tmp_path):
     (tmp_path / "other.npz").write_bytes(b"something else")
     with pytest.raises(FlameError, match="holds no backgrounds"):
         load_backgrounds(tmp_path / "other.npz")
+
+
+def test_plumes_as_strong_as_asked(backgrounds, plumes, noise):
+    settings = replace(STILL, plume_snr=Range(8.0, 8.0), plume_follows_noise=False)
+    strengths = []
+    for seed in range(6):
+        tile = FreshTiles(backgrounds, plumes, noise, settings).draw(np.random.default_rng(seed), index=0)
+        strong = np.quantile(tile.enhancement_ppm_m, 0.995)
+        visible = np.median(backgrounds[0].visible_ppm_m[1])
+        strengths.append(strong / visible)
+        assert sum(source.emission_kg_h for source in tile.sources) > 0
+    np.testing.assert_allclose(strengths, 8.0, rtol=0.1)
+
+
+def test_foreign_things_change_the_ground_and_not_the_truth(backgrounds, plumes, noise):
+    plain = FreshTiles(backgrounds, plumes, noise, STILL)
+    strange = FreshTiles(backgrounds, plumes, noise, replace(STILL, foreign=ForeignSettings(chance=1.0)))
+    one, two = (tiles.draw(np.random.default_rng(3), index=0) for tiles in (plain, strange))
+    change = np.abs(two.radiance.mean(axis=0) / one.radiance.mean(axis=0) - 1)[one.valid & two.valid]
+    assert change.max() > 0.02
+
+
+def test_foreign_curves_are_no_sharper_than_the_bands():
+    coarse = BandSet(np.arange(2130.0, 2480.0, 10.0), np.full(35, 12.0))
+    settings = ForeignSettings(chance=1.0, narrowest_nm=0.5, widest_nm=0.6, contrast=0.0)
+    drawn = [draw_foreign(np.random.default_rng(seed), coarse, (16, 16), settings) for seed in range(20)]
+    assert all(found is not None and np.abs(found).max() <= 5 * settings.strongest for found in drawn)
+
+
+def test_a_tile_may_have_nothing_foreign():
+    bands = sensor("emit").bands.methane()
+    assert draw_foreign(np.random.default_rng(0), bands, (16, 16), ForeignSettings(chance=0.0)) is None
+
+
+def test_a_part_of_the_ground_is_that_part(backgrounds):
+    part = backgrounds[0].cut(3, 5, 20)
+    seen = optics(BANDS)
+    np.testing.assert_array_equal(part.radiance(seen), backgrounds[0].radiance(seen)[:, 3:23, 5:25])
+    np.testing.assert_array_equal(part.visible_ppm_m, backgrounds[0].visible_ppm_m[:, 3:23, 5:25])

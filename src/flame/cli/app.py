@@ -16,7 +16,7 @@ from flame.files import printable
 __all__ = ["app", "main", "print_error"]
 
 PANELS = {
-    "Find methane": ("info", "detect", "filter", "spectrum", "demo"),
+    "Find methane": ("info", "detect", "watch", "filter", "spectrum", "demo"),
     "Make and measure models": ("simulate", "train", "evaluate", "export", "bench", "profile"),
 }
 """Every command, under its heading in the help; each is a module of `flame.cli` with a function `run` or an `app`."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from flame.cli import bench_plumes
 from flame.cli.options import (
     DEFAULT_SENSOR,
     Background,
@@ -52,6 +53,10 @@ Changes = Annotated[
         "--set", metavar="NAME=VALUE", help="Change a setting of every run, as in `flame train`; may be repeated."
     ),
 ]
+
+
+app.command()(bench_plumes.wind)
+app.command()(bench_plumes.pod)
 
 
 @app.callback()

@@ -3,93 +3,104 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flame.cli.asked_options import asked_options
+from flame.cli.groups import takes
+from flame.cli.measure_options import measure_options
 from flame.cli.options import ModelName, Runtime, Threads, output_folder
-from flame.cli.scene_options import (
-    KeepCirrus,
-    KeepCloud,
-    KeepFlare,
-    KeepSaturated,
-    KeepSnow,
-    KeepWater,
-    ScaleOption,
-    UnitOption,
-    open_options,
-)
+from flame.cli.scene_options import scene_options
+
+if TYPE_CHECKING:
+    from flame.io import OpenOptions
+    from flame.onboard import Asked
+    from flame.pipeline.measure import MeasureSettings
+    from flame.pipeline.runners import Runner
 
 
+@takes(asked=asked_options, options=scene_options, measure=measure_options)
 def run(
-    inputs: Annotated[list[Path], typer.Argument(metavar="INPUT", help="Scene files or tile folders, one or more.")],
+    inputs: Annotated[
+        list[Path],
+        typer.Argument(metavar="INPUT", help="Scene files, tile or product folders, or folders full of these."),
+    ],
     out: Annotated[Path, output_folder("Folder for the results: one folder per input, and report.html.")],
     model: ModelName = None,
     runtime: Runtime = "auto",
     threads: Threads = None,
-    unit: UnitOption = None,
-    scale: ScaleOption = None,
-    keep_water: KeepWater = False,
-    keep_cloud: KeepCloud = False,
-    keep_cirrus: KeepCirrus = False,
-    keep_snow: KeepSnow = False,
-    keep_flare: KeepFlare = False,
-    keep_saturated: KeepSaturated = False,
+    workers: Annotated[
+        int, typer.Option("--workers", min=1, metavar="N", help="Scenes worked on at once, each by its own process.")
+    ] = 1,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Work on the Dask cluster of this scheduler, as in tcp://10.0.0.1:8786."),
+    ] = None,
     downlink: Annotated[
         bool, typer.Option("--downlink", help="Also write the plumes as small packets for a radio link.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Do inputs again that an earlier run finished.")] = False,
+    *,
+    asked: Asked,
+    options: OpenOptions,
+    measure: MeasureSettings,
 ) -> None:
     """Find methane plumes in scenes.
 
-    Writes, for each input, GeoTIFF maps (probability, methane score in ppm m, plume mask), the plumes as GeoJSON and a
-    quick look, and one HTML report for all. An input that fails does not stop the others; the exit code is then 3.
+    Writes, for each input, GeoTIFF maps (probability, methane score in ppm m, plume mask), the plumes with their mass
+    and emission rate as GeoJSON and a quick look, and one HTML report for all. Folders are walked for scenes. An input
+    that fails does not stop the others; the exit code is then 3.
     """
     from rich.console import Console
 
-    from flame.cli.app import EXIT_MISTAKE, EXIT_PARTLY_FAILED, EXIT_STOPPED, print_error
+    from flame.cli.app import EXIT_MISTAKE, EXIT_PARTLY_FAILED, EXIT_STOPPED
+    from flame.cli.outcomes import OutcomePrinter
     from flame.cli.progress import counting
     from flame.onboard import Detectors
     from flame.pipeline.detect import REPORT, Outcome, detect_files
+    from flame.pipeline.find_scenes import find_scenes
 
     console = Console(markup=False, highlight=False, soft_wrap=True)
-    good = 0
-    options = open_options(
-        unit,
-        scale,
-        water=keep_water,
-        cloud=keep_cloud,
-        cirrus=keep_cirrus,
-        snow=keep_snow,
-        flare=keep_flare,
-        saturated=keep_saturated,
-    )
-    with counting(console, "scenes", len(inputs)) as step:
+    runner, threads = _runner(workers, scheduler, threads)
+    scenes = find_scenes(inputs)
+    printer = OutcomePrinter(console, downlink)
+    with counting(console, "scenes", len(scenes)) as step:
 
         def told(outcome: Outcome) -> None:
-            nonlocal good
-            good += outcome.succeeded
-            if outcome.failure is not None:
-                print_error(outcome.failure)
-            elif outcome.state == "kept":
-                console.print(f"{outcome.source}: {outcome.plumes} plumes, finished before (--force does it again)")
-            else:
-                console.print(f"{outcome.source}: {outcome.plumes} plumes, {outcome.seconds:.2f} s, {outcome.model}")
-            if (saved := outcome.downlink) is not None and downlink:
-                console.print(
-                    f"  downlink: {saved.packet_bytes} bytes of packets for {saved.scene_bytes / 1e6:.1f} MB of "
-                    f"radiance, {saved.packets_only:,.0f} times less; {saved.with_blocks:.1f} times with the "
-                    f"{saved.raw_blocks} raw blocks that hold plumes"
-                )
+            printer.told(outcome)
             step()
 
         stopped = False
         try:
-            detect_files(inputs, out, Detectors(model, runtime, threads), told, options, downlink=downlink, force=force)
+            detect_files(
+                *(scenes, out, Detectors(model, runtime, threads, asked), told, options),
+                measure=measure,
+                downlink=downlink,
+                force=force,
+                runner=runner,
+            )
         except KeyboardInterrupt:
             stopped = True
-    console.print(f"{good} of {len(inputs)} inputs done{', stopped' if stopped else ''}: {out / REPORT}")
+    good = printer.good
+    console.print(f"{good} of {len(scenes)} inputs done{', stopped' if stopped else ''}: {out / REPORT}")
     if stopped:
         raise typer.Exit(EXIT_STOPPED)
-    if good < len(inputs):
+    if good < len(scenes):
         raise typer.Exit(EXIT_PARTLY_FAILED if good else EXIT_MISTAKE)
+
+
+def _runner(workers: int, scheduler: str | None, threads: int | None) -> tuple[Runner, int | None]:
+    """Where to work, and the threads of each worker: the cores shared out, unless the user says otherwise."""
+    from flame.errors import FlameError
+    from flame.onboard.backends import chosen_threads
+    from flame.pipeline.runners import here, on_cluster, on_processes
+
+    if scheduler is not None:
+        if workers > 1:
+            raise FlameError("--workers is for this machine, --scheduler for a cluster; give one of them")
+        return on_cluster(scheduler), threads
+    if workers == 1:
+        return here, threads
+    each = threads or max(1, chosen_threads(None) // workers)
+    return on_processes(workers, each), each

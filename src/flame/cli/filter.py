@@ -10,24 +10,16 @@ import typer
 from jaxtyping import Float32
 from rich.console import Console
 
+from flame.cli.groups import takes
 from flame.cli.options import completing, output_file
-from flame.cli.scene_options import (
-    KeepCirrus,
-    KeepCloud,
-    KeepFlare,
-    KeepSaturated,
-    KeepSnow,
-    KeepWater,
-    ScaleOption,
-    UnitOption,
-    open_options,
-)
+from flame.cli.scene_options import scene_options
 from flame.errors import FlameError
 from flame.files import whole_file
 from flame.filters import FILTERS, LINEAR, Filter, Mag1cSettings, filter_layers, filter_named
 from flame.filters.target import TargetRule
 
 if TYPE_CHECKING:
+    from flame.io import OpenOptions
     from flame.scene import AnyScene
 
 
@@ -70,6 +62,7 @@ def _plot(path: Path, scene: AnyScene, score: Float32[np.ndarray, "row col"], me
         FigureCanvasAgg(figure).print_figure(partial, dpi=120, format="png")
 
 
+@takes(options=scene_options)
 def run(
     method: Annotated[
         str,
@@ -96,14 +89,8 @@ def run(
         ),
     ] = None,
     plot: Annotated[Path | None, output_file("PNG file for a picture of scene and score.")] = None,
-    unit: UnitOption = None,
-    scale: ScaleOption = None,
-    keep_water: KeepWater = False,
-    keep_cloud: KeepCloud = False,
-    keep_cirrus: KeepCirrus = False,
-    keep_snow: KeepSnow = False,
-    keep_flare: KeepFlare = False,
-    keep_saturated: KeepSaturated = False,
+    *,
+    options: OpenOptions,
 ) -> None:
     """Run a classical methane filter on one scene; works with the bands of any sensor."""
     from flame.io import open_scene
@@ -112,16 +99,6 @@ def run(
 
     chosen = _chosen(method, target)
     settings = _settings(chosen.name, columns)
-    options = open_options(
-        unit,
-        scale,
-        water=keep_water,
-        cloud=keep_cloud,
-        cirrus=keep_cirrus,
-        snow=keep_snow,
-        flare=keep_flare,
-        saturated=keep_saturated,
-    )
     scene = open_scene(scene_path, options).methane()
     layers = filter_layers(chosen, scene, settings)
     valid = scene.valid

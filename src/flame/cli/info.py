@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from flame.cli.scene_options import ScaleOption, UnitOption, open_options
+from flame.cli.groups import takes
+from flame.cli.scene_options import unit_options
+
+if TYPE_CHECKING:
+    from flame.io import OpenOptions
 
 
 def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -50,20 +54,21 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
+@takes(options=unit_options)
 def run(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Scene file, product folder or tile folder.")],
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON for a program instead of lines for a person.")
     ] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw a thumbnail with the masks into this PNG file.")] = None,
-    unit: UnitOption = None,
-    scale: ScaleOption = None,
+    *,
+    options: OpenOptions,
 ) -> None:
     """Tell what a file is: bands, unit, geometry, masks, usable share, and which model or filter would run."""
     from flame.files import json_text
     from flame.pipeline.info import describe_file
 
-    facts, scene = describe_file(file, open_options(unit, scale))
+    facts, scene = describe_file(file, options)
     if plot is not None:
         from flame.products.scene_figure import plot_scene
 

@@ -36,9 +36,10 @@ def run(
     from rich.console import Console
 
     from flame.cli.progress import counting
-    from flame.onboard import Detector
+    from flame.onboard import Detector, ModelError
     from flame.onboard.profile import ProfileSettings, profile
     from flame.onboard.telemetry import find_sensors
+    from flame.physics import sensor_of
     from flame.pipeline.demo import demo_tile
     from flame.products.profile_figure import plot_profile
 
@@ -46,7 +47,10 @@ def run(
     detector = Detector(model, runtime, threads)
     facts = detector.manifest
     console.print(f"{facts.name} for {facts.sensor} on {detector.runtime}")
-    scenes = [demo_tile(facts.tile, seed, facts.sensor).scene for seed in range(tiles)]
+    seen_by = sensor_of(facts.bands)
+    if seen_by is None:
+        raise ModelError(f"{facts.name} has bands of no sensor that can be simulated; only such models can be profiled")
+    scenes = [demo_tile(facts.tile, seed, seen_by).scene for seed in range(tiles)]
     settings = ProfileSettings(warm_up, repetitions)
     with counting(console, "detections", warm_up + repetitions * tiles) as step:
         report = profile(detector, scenes, find_sensors(sysfs_root), settings, step)

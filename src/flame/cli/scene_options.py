@@ -9,39 +9,36 @@ import typer
 if TYPE_CHECKING:
     from flame.io import OpenOptions
 
-__all__ = [
-    "KeepCirrus",
-    "KeepCloud",
-    "KeepFlare",
-    "KeepSaturated",
-    "KeepSnow",
-    "KeepWater",
-    "ScaleOption",
-    "UnitOption",
-    "open_options",
-]
+__all__ = ["scene_options", "unit_options"]
 
-UnitOption = Annotated[
+_Unit = Annotated[
     str | None, typer.Option(help="Radiance unit of the file where it does not say, as in 'W m-2 um-1 sr-1'.")
 ]
-ScaleOption = Annotated[
-    float | None, typer.Option(help="What 1 in the file is in uW cm-2 nm-1 sr-1, instead of --unit.")
-]
-KeepWater = Annotated[bool, typer.Option("--keep-water", help="Use pixels masked as water.")]
-KeepCloud = Annotated[bool, typer.Option("--keep-cloud", help="Use pixels masked as cloud.")]
-KeepCirrus = Annotated[bool, typer.Option("--keep-cirrus", help="Use pixels masked as cirrus.")]
-KeepSnow = Annotated[bool, typer.Option("--keep-snow", help="Use pixels masked as snow.")]
-KeepFlare = Annotated[bool, typer.Option("--keep-flare", help="Use pixels masked as flare.")]
-KeepSaturated = Annotated[bool, typer.Option("--keep-saturated", help="Use pixels masked as saturated.")]
+_Scale = Annotated[float | None, typer.Option(help="What 1 in the file is in uW cm-2 nm-1 sr-1, instead of --unit.")]
 
 
-def open_options(unit: str | None, scale: float | None, **keep: bool) -> OpenOptions:
-    """What these options say about a scene.
+def unit_options(unit: _Unit = None, scale: _Scale = None) -> OpenOptions:
+    """A group: the unit of a scene.
 
-    Args:
-        unit: As `UnitOption`.
-        scale: As `ScaleOption`.
-        keep: Causes by name, True for those that are kept.
+    Raises:
+        FlameError: If the unit is not known.
+    """
+    from flame.io import OpenOptions
+
+    return OpenOptions(unit=unit, scale=scale)
+
+
+def scene_options(
+    unit: _Unit = None,
+    scale: _Scale = None,
+    keep_water: Annotated[bool, typer.Option("--keep-water", help="Use pixels masked as water.")] = False,
+    keep_cloud: Annotated[bool, typer.Option("--keep-cloud", help="Use pixels masked as cloud.")] = False,
+    keep_cirrus: Annotated[bool, typer.Option("--keep-cirrus", help="Use pixels masked as cirrus.")] = False,
+    keep_snow: Annotated[bool, typer.Option("--keep-snow", help="Use pixels masked as snow.")] = False,
+    keep_flare: Annotated[bool, typer.Option("--keep-flare", help="Use pixels masked as flare.")] = False,
+    keep_saturated: Annotated[bool, typer.Option("--keep-saturated", help="Use pixels masked as saturated.")] = False,
+) -> OpenOptions:
+    """A group: the unit of a scene and which masked pixels are used.
 
     Raises:
         FlameError: If the unit is not known.
@@ -49,4 +46,12 @@ def open_options(unit: str | None, scale: float | None, **keep: bool) -> OpenOpt
     from flame.io import OpenOptions
     from flame.scene import MaskRule
 
-    return OpenOptions(unit=unit, scale=scale, mask=MaskRule.keeping(name for name, kept in keep.items() if kept))
+    kept = {
+        "water": keep_water,
+        "cloud": keep_cloud,
+        "cirrus": keep_cirrus,
+        "snow": keep_snow,
+        "flare": keep_flare,
+        "saturated": keep_saturated,
+    }
+    return OpenOptions(unit=unit, scale=scale, mask=MaskRule.keeping(name for name, wanted in kept.items() if wanted))

@@ -5,7 +5,7 @@ from flame.detection.histogram import ScoreError, ScoreHistogram, ThresholdChoic
 from flame.detection.judge import RULES, SMOOTHING_PX, JudgedRow, ScoreJudge, judge_scores
 from flame.detection.metrics import PLUME_SIZE_EDGES, STRONG_EMISSION_KG_H, Evaluation, Metrics, PixelCounts
 from flame.detection.outline import PixelPolygon, outline
-from flame.detection.plumes import Plume, PlumeTracker, find_plumes
+from flame.detection.plumes import Plume, PlumeTracker, find_plumes, measure_plume, plume_labels
 from flame.detection.tiling import RowStitcher, Span, TileGrid, TilingError
 
 __all__ = [
@@ -32,6 +32,8 @@ __all__ = [
     "TilingError",
     "find_plumes",
     "judge_scores",
+    "measure_plume",
     "outline",
+    "plume_labels",
     "plume_mask",
 ]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int32
 from scipy import ndimage
 
 from flame.detection.outline import PixelPolygon, outline
 from flame.errors import FlameError
 
-__all__ = ["Plume", "PlumeTracker", "find_plumes"]
+__all__ = ["Plume", "PlumeTracker", "find_plumes", "measure_plume", "plume_labels"]
 
 _EIGHT_NEIGHBOURS = np.ones((3, 3), dtype=bool)
 
@@ -21,7 +21,7 @@ class Plume:
     """One plume. Positions are in pixels from the scene's top left corner; a pixel's centre is at half past.
 
     Attributes:
-        polygons: Outline along pixel edges, the largest part first; parts of one plume touch at corners only.
+        polygons: Outline along pixel edges, the largest part first.
         first_row: Bounding box, with `first_col`; `end_row` and `end_col` are exclusive.
         first_col: See `first_row`.
         end_row: See `first_row`.
@@ -36,6 +36,7 @@ class Plume:
         integrated_ppm_m_px: Sum of the score over its pixels; times the area of a pixel it is proportional to mass.
         confidence: Mean probability over its pixels.
         cut: Whether it was ended by a limit and not by the plume itself (the edge of a stream's memory).
+        parts: Fragments it was joined from, which do not touch each other, not even at a corner.
     """
 
     polygons: tuple[PixelPolygon, ...]
@@ -53,6 +54,7 @@ class Plume:
     integrated_ppm_m_px: float
     confidence: float
     cut: bool = False
+    parts: int = 1
 
     def shifted(self, rows: int) -> Plume:
         """The same plume, that many rows further down."""
@@ -66,33 +68,71 @@ class Plume:
         )
 
 
+def plume_labels(mask: Bool[np.ndarray, "row col"], reach_px: float = 0.0) -> Int32[np.ndarray, "row col"]:
+    """The number of each pixel's plume from top to bottom, beginning with 1; 0 where there is none.
+
+    Pixels that touch, corners included, are one plume. So are fragments whose nearest pixel centres are at most
+    `reach_px` apart: a gust or a dark roof tears a plume, and a plume torn in two still has one source.
+
+    Args:
+        mask: The plumes.
+        reach_px: Largest distance between pixel centres inside one plume, in pixels.
+    """
+    labels, count = ndimage.label(mask, _EIGHT_NEIGHBOURS)
+    if count < 2 or reach_px < 2.0:  # fragments are at least two pixels apart
+        return np.asarray(labels, dtype=np.int32)
+    from scipy.sparse import coo_array  # what only the ground needs is not loaded in flight
+    from scipy.sparse.csgraph import connected_components
+    from scipy.spatial import cKDTree
+
+    rim = np.argwhere(mask & ~ndimage.binary_erosion(mask, border_value=0))
+    number = labels[rim[:, 0], rim[:, 1]] - 1
+    one, other = number[cKDTree(rim).query_pairs(reach_px, output_type="ndarray")].T
+    near = coo_array((np.ones(one.size, np.bool_), (one, other)), shape=(count, count))
+    joined = connected_components(near, directed=False)[1]
+    _, first = np.unique(joined, return_index=True)
+    order = np.argsort(np.argsort(first))  # components by their topmost fragment
+    return np.concatenate([[0], 1 + order[joined]]).astype(np.int32)[labels]
+
+
 def find_plumes(
     mask: Bool[np.ndarray, "row col"],
     probability: Float[np.ndarray, "row col"],
     score_ppm_m: Float[np.ndarray, "row col"],
+    reach_px: float = 0.0,
 ) -> tuple[Plume, ...]:
-    """The plumes of a mask from top to bottom; pixels that touch, corners included, are one plume.
+    """The plumes of a mask from top to bottom, in the order of `plume_labels`.
 
     Args:
         mask: The decision rule's mask of the whole scene (after stitching, so that a seam never cuts a plume).
         probability: Plume probability.
         score_ppm_m: Methane score.
+        reach_px: Fragments nearer than this are one plume, see `plume_labels`; by default only what touches.
     """
-    labels, _ = ndimage.label(mask, _EIGHT_NEIGHBOURS)
+    labels = plume_labels(mask, reach_px)
     boxes = ndimage.find_objects(labels)
     return tuple(
-        _measure(labels[box] == number, probability[box], score_ppm_m[box], box[0].start, box[1].start)
+        measure_plume(labels[box] == number, probability[box], score_ppm_m[box], box[0].start, box[1].start)
         for number, box in enumerate(boxes, start=1)
     )
 
 
-def _measure(
+def measure_plume(
     inside: Bool[np.ndarray, "row col"],
     probability: Float[np.ndarray, "row col"],
     score_ppm_m: Float[np.ndarray, "row col"],
     top: int,
     left: int,
 ) -> Plume:
+    """One plume from maps of its bounding box.
+
+    Args:
+        inside: Its pixels.
+        probability: Plume probability.
+        score_ppm_m: Methane score.
+        top: Row of the box in the scene.
+        left: Column of the box in the scene.
+    """
     rows, cols = np.nonzero(inside)
     scores = score_ppm_m[inside].astype(np.float64)
     peak = int(np.argmax(scores))
@@ -111,6 +151,7 @@ def _measure(
         mean_ppm_m=float(scores.mean()),
         integrated_ppm_m_px=float(scores.sum()),
         confidence=float(probability[inside].astype(np.float64).mean()),
+        parts=int(ndimage.label(inside, _EIGHT_NEIGHBOURS)[1]),
     )
 
 

@@ -8,6 +8,7 @@ such a fit comes by chance. The idea is that of the vetting of EMIT's plumes (em
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -59,9 +60,12 @@ class SpectralCheck:
         pairs: Pixels that had a partner.
         moves: Places that the p-value rests on; with few of them it cannot be small.
         centres_nm: Bands.
+        inside: Mean radiance of the plume's pixels that had a partner.
+        outside: Mean radiance of their partners.
         log_ratio: Mean log-ratio of plume to background.
         without_methane: The fitted curve and confusers, without methane.
         fitted: The whole fit.
+        amplitudes: What was fitted, by name: methane in ppm m, the others as absorbance (negative: it absorbs).
     """
 
     p_value: float
@@ -71,9 +75,12 @@ class SpectralCheck:
     pairs: int
     moves: int
     centres_nm: Float[np.ndarray, " band"]
+    inside: Float[np.ndarray, " band"]
+    outside: Float[np.ndarray, " band"]
     log_ratio: Float[np.ndarray, " band"]
     without_methane: Float[np.ndarray, " band"]
     fitted: Float[np.ndarray, " band"]
+    amplitudes: Mapping[str, float]
 
 
 @lru_cache(maxsize=16)
@@ -85,6 +92,11 @@ def _basis(bands: BandSet, degree: int) -> Float[np.ndarray, "band term"]:
     air = np.log(np.maximum(clear_sky_radiance(bands), _TINY))
     sharp = [np.exp(-4.0 * np.log(2.0) * ((nm - centre) / width) ** 2) for _, centre, width in _SHARP_NM]
     return np.stack([unit_absorption(bands) / ABSORPTION_UNIT_PPM_M, *curve, air - air.mean(), *sharp], axis=1)
+
+
+def _names(degree: int) -> tuple[str, ...]:
+    """Names of the columns of `_basis`."""
+    return ("methane", *(f"curve {order}" for order in range(degree + 1)), "air", *(name for name, *_ in _SHARP_NM))
 
 
 def check_spectrum(
@@ -110,9 +122,11 @@ def check_spectrum(
         settings: Defaults unless given.
 
     Raises:
-        FlameError: If there is no plume, or no quiet ground to compare with.
+        FlameError: If there is no plume, no quiet ground to compare with, or too few bands for the fit.
     """
     settings = settings or CheckSettings()
+    if len(bands) <= len(_names(settings.degree)):
+        raise FlameError(f"{len(bands)} bands are too few to tell methane from what looks like it")
     if not mask.any():
         raise FlameError("a plume without pixels has no spectrum")
     quiet = free & (np.abs(enhancement_ppm_m) <= settings.quiet_sigma * sigma_ppm_m)
@@ -123,7 +137,8 @@ def check_spectrum(
     rows, cols = np.nonzero(mask)
     chosen = np.argsort(enhancement_ppm_m[rows, cols])[::-1][: settings.pixels]
     rows, cols = rows[chosen], cols[chosen]
-    ratio, pairs = ground.log_ratio(rows, cols)
+    rows, cols, partner_rows, partner_cols = ground.paired(rows, cols)
+    ratio = ground.log_ratio(rows, cols)
     fit = _Fit(_basis(bands, settings.degree), ground.band_weight)
     terms = fit.terms(ratio)
     null = _null(ground, fit, rows, cols, free, rng, settings)
@@ -134,12 +149,15 @@ def check_spectrum(
         alpha_ppm_m=float(terms[0]),
         sigma_ppm_m=spread,
         explained=fit.explained(ratio),
-        pairs=pairs,
+        pairs=rows.size,
         moves=int(null.size),
         centres_nm=bands.centres_nm,
+        inside=radiance[:, rows, cols].astype(np.float64).mean(axis=1),
+        outside=radiance[:, partner_rows, partner_cols].astype(np.float64).mean(axis=1),
         log_ratio=ratio,
         without_methane=without,
         fitted=fit.basis @ terms,
+        amplitudes=dict(zip(_names(settings.degree), terms.tolist(), strict=True)),
     )
 
 
@@ -173,20 +191,24 @@ class _Ground:
         place = np.stack([rows, cols]).astype(np.float32) * self._px
         return np.concatenate([spectra * self._scale / np.float32(np.sqrt(len(self._weak))), place]).T
 
-    def log_ratio(
+    def paired(
         self, rows: Int[np.ndarray, " n"], cols: Int[np.ndarray, " n"]
-    ) -> tuple[Float[np.ndarray, " band"], int]:
-        """Mean log-ratio of pixels to their partners, each quiet pixel other than themselves."""
-        distance, nearest = (np.asarray(a) for a in self._tree.query(self._features(rows, cols), k=2))
+    ) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " k"], Int[np.ndarray, " k"], Int[np.ndarray, " k"]]:
+        """Rows and columns of the pixels that have a partner, and those of their partners, quiet and not themselves."""
+        _, nearest = (np.asarray(a) for a in self._tree.query(self._features(rows, cols), k=2))
         itself = (self._rows[nearest[:, 0]] == rows) & (self._cols[nearest[:, 0]] == cols)
         partner = np.where(itself, nearest[:, 1], nearest[:, 0])
-        far = np.hypot(self._rows[partner] - rows, self._cols[partner] - cols) > self._settings.reach_px
-        keep = ~far & np.isfinite(distance[:, 0])
+        keep = np.hypot(self._rows[partner] - rows, self._cols[partner] - cols) <= self._settings.reach_px
         if not keep.any():
             keep = np.ones_like(keep)
-        beside = self._log[:, self._rows[partner[keep]], self._cols[partner[keep]]]
-        difference = self._log[:, rows[keep], cols[keep]] - beside
-        return difference.astype(np.float64).mean(axis=1), int(keep.sum())
+        partner = partner[keep]
+        return rows[keep], cols[keep], self._rows[partner], self._cols[partner]
+
+    def log_ratio(self, rows: Int[np.ndarray, " n"], cols: Int[np.ndarray, " n"]) -> Float[np.ndarray, " band"]:
+        """Mean log-ratio of pixels to their partners."""
+        rows, cols, partner_rows, partner_cols = self.paired(rows, cols)
+        difference = self._log[:, rows, cols] - self._log[:, partner_rows, partner_cols]
+        return np.asarray(difference.astype(np.float64).mean(axis=1))
 
 
 class _Fit:
@@ -230,5 +252,5 @@ def _null(
         across = int(rng.integers(-cols.min(), width - cols.max()))
         if free[rows + down, cols + across].mean() > 0.95:
             here = free[rows + down, cols + across]
-            found.append(float(fit.terms(ground.log_ratio((rows + down)[here], (cols + across)[here])[0])[0]))
+            found.append(float(fit.terms(ground.log_ratio((rows + down)[here], (cols + across)[here]))[0]))
     return np.array(found)

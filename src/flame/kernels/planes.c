@@ -43,12 +43,12 @@ INLINE void spread_pixels(const spreading *job, ptrdiff_t row, ptrdiff_t at) {
     store(to + POWER * image, choose(usable, clipped * clipped, zero));
     store(to + SEEN * image, choose(usable, splat(1.0f), zero));
     store_some(job->significance + row * job->fields.stride + at, z, left);
-    store_some(job->sigma + row * job->fields.stride + at, choose(usable, held / is.unit, zero), left);
+    store_some(job->sigma + row * job->fields.stride + at, held / is.unit, left);
     store_some(fields, inverse_hyperbolic_sine(z), left);
-    store_some(fields + plane, choose(usable, logarithm(held / is.unit), zero), left);
+    store_some(fields + plane, logarithm(held / is.unit), left);
     store_some(fields + 2 * plane, inverse_hyperbolic_sine(enhancement / is.unit), left);
     store_some(fields + last * plane, logarithm(choose(usable, brightness, splat(1.0f))), left);
-    store_some(fields + (last + 1) * plane, choose(usable, 0.5f * logarithm(anomaly + is.tiny), zero), left);
+    store_some(fields + (last + 1) * plane, 0.5f * logarithm(anomaly + is.tiny), left);
     for (int i = 0; i < job->windows; i++) {
         float *part = job->parts.data + i * job->parts.plane + row * job->parts.stride + at;
         vec share = load_some(part, left) / held;
@@ -110,8 +110,7 @@ INLINE void average_down(const smoothing *job, ptrdiff_t row, const float *taps,
 }
 
 /* Then along the columns: the mean, and the mean over its standard deviation, each into its plane. */
-INLINE void average_across(const smoothing *job, ptrdiff_t row, const float *taps, ptrdiff_t reach, const float *from, ptrdiff_t next, float *to) {
-    const float *seen = job->scratch + SEEN * job->rows * job->line + row * job->line;
+INLINE void average_across(const smoothing *job, const float *taps, ptrdiff_t reach, const float *from, ptrdiff_t next, float *to) {
     for (ptrdiff_t at = 0; at < job->width; at += STEP) {
         vec sums[3][2] = {{{0}}}, z[2], mean[2];
         for (ptrdiff_t i = -reach; i <= reach; i++) {
@@ -123,7 +122,7 @@ INLINE void average_across(const smoothing *job, ptrdiff_t row, const float *tap
             }
         }
         UNROLL for (int half = 0; half < 2; half++) {
-            ivec near = (load(seen + at + half * LANES) > 0.0f) & (sums[0][half] > 0.0f);
+            ivec near = sums[0][half] > 0.0f;
             z[half] = choose(near, sums[2][half] / root(sums[1][half]), splat(0.0f));
             mean[half] = choose(near, sums[2][half] / sums[0][half], splat(0.0f));
             mean[half] = inverse_hyperbolic_sine(mean[half] / job->is.unit);
@@ -147,7 +146,7 @@ INLINE void average_two(const float *const *around, const float *taps, ptrdiff_t
 /* The local clutter: the mean square of clipped significance over the usable pixels of a Gaussian, image mirrored. */
 INLINE void find_clutter(const smoothing *job, ptrdiff_t row, const float *taps, ptrdiff_t reach, float *line, ptrdiff_t next, float *to) {
     const ptrdiff_t image = job->rows * job->line, count = 2 * reach + 1;
-    const float *seen = job->scratch + SEEN * image + row * job->line, *around[2 * MOST_BLUR + 1];
+    const float *around[2 * MOST_BLUR + 1];
     vec sums[2][2], tiny = splat(job->is.tiny);
     for (ptrdiff_t i = 0; i < count; i++)
         around[i] = job->scratch + POWER * image + mirrored(row + i - reach, job->rows) * job->line;
@@ -160,10 +159,8 @@ INLINE void find_clutter(const smoothing *job, ptrdiff_t row, const float *taps,
     extend_mirrored(line + next, job->width, reach);
     for (ptrdiff_t at = 0; at < job->width; at += STEP) {
         average_two(around, taps, count, at, next, sums);
-        UNROLL for (int half = 0; half < 2; half++) {
-            vec clutter = 0.5f * logarithm(sums[0][half] / larger(sums[1][half], tiny) + tiny);
-            sums[0][half] = choose(load(seen + at + half * LANES) > 0.0f, clutter, splat(0.0f));
-        }
+        UNROLL for (int half = 0; half < 2; half++)
+            sums[0][half] = 0.5f * logarithm(sums[0][half] / larger(sums[1][half], tiny) + tiny);
         put(to + at, sums[0][0], sums[0][1], job->width - at);
     }
 }
@@ -178,7 +175,7 @@ static void smooth_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
         memset(lines, 0, sizeof(lines));
         for (int i = 0; i < job.widths; i++) {
             average_down(&job, row, taps, job.reach[i], line, next);
-            average_across(&job, row, taps, job.reach[i], line, next, to);
+            average_across(&job, taps, job.reach[i], line, next, to);
             taps += 2 * job.reach[i] + 1;
             to += 2 * job.fields.plane;
         }

@@ -23,7 +23,7 @@ from flame.models.flame import Flame
 from flame.models.heads import leaky_clamp
 from flame.models.onnx_graph import refuse_complex, traced
 
-__all__ = ["OPSET", "ROW_BLOCK", "DeployedFlame", "to_onnx"]
+__all__ = ["OPSET", "ROW_BLOCK", "DeployedFlame", "fold_batch_norms", "shared_constants", "to_onnx"]
 
 OPSET = 17
 """Accepted by onnxruntime from 1.13, OpenVINO from 2022.3 and TensorRT from 8.5."""
@@ -47,7 +47,7 @@ class DeployedFlame(nn.Module):
     def __init__(self, model: Flame, tile: int) -> None:
         super().__init__()
         self.flame = copy.deepcopy(model).eval().requires_grad_(False)
-        _fold_batch_norms(self.flame)
+        fold_batch_norms(self.flame)
         for block in self.flame.backbone.modules():
             if isinstance(block, OperatorBlock):
                 block.merge_pointwise()
@@ -98,10 +98,10 @@ class DeployedFlame(nn.Module):
         return tuple(torch.zeros(shapes[name]) for name in self.inputs)
 
 
-def _fold_batch_norms(module: nn.Module) -> None:
+def fold_batch_norms(module: nn.Module) -> None:
     """Folds each batch norm of a sequence into the convolution before it, in place."""
     for child in module.children():
-        _fold_batch_norms(child)
+        fold_batch_norms(child)
     if not isinstance(module, nn.Sequential):
         return
     for number in range(len(module) - 1):
@@ -120,10 +120,10 @@ def to_onnx(model: Flame, tile: int) -> tuple[bytes, DeployedFlame]:
     refuse_complex(model)
     deployed = DeployedFlame(model, tile)
     graph = traced(deployed, deployed.example(), deployed.inputs, ("probability", "score"), OPSET)
-    return _shared_constants(graph), deployed
+    return shared_constants(graph), deployed
 
 
-def _shared_constants(content: bytes) -> bytes:
+def shared_constants(content: bytes) -> bytes:
     """The graph with equal constants stored once: the transform's matrices are those of all spectral layers."""
     model = onnx.load_from_string(content)
     graph = model.graph

@@ -1,10 +1,11 @@
 """The torch-free flight runtime: model package, inference session, tile stream, profiling."""
 
+from flame.onboard.asked import SENSITIVITIES, Asked
 from flame.onboard.backends import RUNTIMES, Backend, check_runtime, open_backend, runs_natively
 from flame.onboard.detector import Detection, Detector, DetectorIdentity
 from flame.onboard.detectors import Detectors
 from flame.onboard.filter_detector import FILTER_MODEL, FilterDetector
-from flame.onboard.manifest import Manifest, ModelError, NetworkFacts
+from flame.onboard.manifest import Manifest, ModelError, NetworkFacts, OperatingPoint, PlaneFacts
 from flame.onboard.package import (
     DEFAULT_FAMILY,
     DEFAULT_MODEL,
@@ -24,7 +25,9 @@ __all__ = [
     "DEFAULT_MODEL",
     "FILTER_MODEL",
     "RUNTIMES",
+    "SENSITIVITIES",
     "UNUSABLE",
+    "Asked",
     "Backend",
     "Detection",
     "Detector",
@@ -36,6 +39,8 @@ __all__ = [
     "ModelError",
     "ModelPackage",
     "NetworkFacts",
+    "OperatingPoint",
+    "PlaneFacts",
     "Quality",
     "StreamBlock",
     "StreamError",

@@ -12,9 +12,10 @@ import numpy as np
 from jaxtyping import Float32
 
 from flame.kernels import MOST_THREADS, load_kernels, why_no_kernels
-from flame.onboard.manifest import OUTPUTS, ModelError
+from flame.onboard.manifest import ModelError
 from flame.onboard.native import NativeNetwork
 from flame.onboard.package import ModelPackage
+from flame.onboard.plane_backends import PlaneEngine, PlaneGraph, PlaneJudge
 
 __all__ = [
     "RUNTIMES",
@@ -42,20 +43,22 @@ class Backend(Protocol):
     Attributes:
         name: Engine and version.
         block_rows: Rows of the blocks in which it takes spectra.
+        more: Names of the maps it gives besides probability and score, in order; all in the unit of the score.
     """
 
     name: str
     block_rows: int
+    more: tuple[str, ...]
 
-    def infer(
-        self, inputs: Mapping[str, Float32[np.ndarray, ...]]
-    ) -> tuple[Float32[np.ndarray, "row col"], Float32[np.ndarray, "row col"]]:
-        """Probability and score of one tile; the arrays may be overwritten by the next call."""
+    def infer(self, inputs: Mapping[str, Float32[np.ndarray, ...]]) -> tuple[Float32[np.ndarray, "row col"], ...]:
+        """Probability, score and what `more` names, of one tile; the next call may overwrite them."""
         ...
 
 
 class OnnxRuntimeBackend:
     """onnxruntime on CUDA where the installed build has it, else on the CPU."""
+
+    more: tuple[str, ...] = ()
 
     def __init__(self, model: ModelPackage, threads: int) -> None:
         import onnxruntime
@@ -76,6 +79,7 @@ class OnnxRuntimeBackend:
         except Exception as mistake:  # onnxruntime's own exceptions share no base class
             raise ModelError(f"{model.source}: onnxruntime cannot load the graph: {mistake}") from mistake
         self.block_rows = model.manifest.block_rows
+        self._outputs = model.manifest.outputs
         self.name = f"onnxruntime {onnxruntime.__version__} ({self._session.get_providers()[0]})"
         _check_names(model, {i.name for i in self._session.get_inputs()}, {o.name for o in self._session.get_outputs()})
 
@@ -83,12 +87,19 @@ class OnnxRuntimeBackend:
         self, inputs: Mapping[str, Float32[np.ndarray, ...]]
     ) -> tuple[Float32[np.ndarray, "row col"], Float32[np.ndarray, "row col"]]:
         """See `Backend`."""
-        probability, score = self._session.run(list(OUTPUTS), dict(inputs))
+        probability, score = self.run(inputs)
         return probability[0], score[0]
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """The graph's outputs."""
+        first, second = self._session.run(list(self._outputs), dict(inputs))
+        return first, second
 
 
 class OpenVinoBackend:
     """OpenVINO on the CPU in float32."""
+
+    more: tuple[str, ...] = ()
 
     def __init__(self, model: ModelPackage, threads: int) -> None:
         import openvino
@@ -104,6 +115,7 @@ class OpenVinoBackend:
         except RuntimeError as mistake:
             raise ModelError(f"{model.source}: OpenVINO cannot load the graph: {mistake}") from mistake
         self.block_rows = model.manifest.block_rows
+        self._outputs = model.manifest.outputs
         self.name = f"openvino {openvino.__version__.split('-')[0]} (CPU)"
         _check_names(
             model, {n for i in compiled.inputs for n in i.names}, {n for o in compiled.outputs for n in o.names}
@@ -114,13 +126,20 @@ class OpenVinoBackend:
         self, inputs: Mapping[str, Float32[np.ndarray, ...]]
     ) -> tuple[Float32[np.ndarray, "row col"], Float32[np.ndarray, "row col"]]:
         """See `Backend`."""
-        self._request.infer(dict(inputs), share_inputs=True)
-        probability, score = (np.asarray(self._request.get_tensor(name).data) for name in OUTPUTS)
+        probability, score = self.run(inputs)
         return probability[0], score[0]
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """The graph's outputs; the next call overwrites them."""
+        self._request.infer(dict(inputs), share_inputs=True)
+        first, second = (np.asarray(self._request.get_tensor(name).data) for name in self._outputs)
+        return first, second
 
 
 class NativeBackend:
     """The network on `flame.kernels`, on the CPU in float32."""
+
+    more: tuple[str, ...] = ()
 
     def __init__(self, model: ModelPackage, threads: int) -> None:
         import safetensors.numpy
@@ -147,10 +166,10 @@ class NativeBackend:
 
 def _check_names(model: ModelPackage, inputs: set[str], outputs: set[str]) -> None:
     wanted = set(model.manifest.inputs)
-    if not (wanted <= inputs and len(inputs) >= len(wanted)) or not set(OUTPUTS) <= outputs:
+    if not (wanted <= inputs and len(inputs) >= len(wanted)) or not set(model.manifest.outputs) <= outputs:
         raise ModelError(
             f"{model.source}: the graph has inputs {sorted(inputs)} and outputs {sorted(outputs)}, the manifest says "
-            f"{sorted(wanted)} and {sorted(OUTPUTS)}"
+            f"{sorted(wanted)} and {sorted(model.manifest.outputs)}"
         )
 
 
@@ -172,25 +191,39 @@ def chosen_threads(threads: int | None) -> int:
     return threads
 
 
-def open_backend(model: ModelPackage, runtime: str = "auto", threads: int | None = None) -> Backend:
+def open_backend(
+    model: ModelPackage, runtime: str = "auto", threads: int | None = None, level_ppm_m: float | None = None
+) -> Backend:
     """Loads a model into an engine.
 
     Args:
         model: A verified package.
         runtime: "native", "onnxruntime", "openvino", or "auto" for the fastest of these that there is.
         threads: CPU threads; all that this process may use unless given.
+        level_ppm_m: Enhancement that a plume pixel must exceed, for models that can be asked so; else their outline.
 
     Raises:
-        ModelError: If the engine is not known or not installed, or cannot load the graph, or threads are out of range.
+        ModelError: If the engine is not known or not installed, or cannot load the graph, or threads are out of range,
+            or the model has no such level.
     """
     check_runtime(runtime)
     threads = chosen_threads(threads)
+    facts = model.manifest.plane_facts
+    if facts is None and level_ppm_m is not None:
+        raise ModelError(f"{model.manifest.name} knows one outline only; leave out the level, or take another model")
+    judge = None if facts is None else PlaneJudge(facts, level_ppm_m)
     if runtime == "native" or (runtime == "auto" and runs_natively(model)):
+        kernels = load_kernels()
+        if judge is not None and kernels is not None:
+            return PlaneEngine.native(model, judge, kernels, threads)
         return NativeBackend(model, threads)
+    engine: OnnxRuntimeBackend | OpenVinoBackend
     if runtime == "onnxruntime" or find_spec("openvino") is None:
         check_runtime("onnxruntime")
-        return OnnxRuntimeBackend(model, threads)
-    return OpenVinoBackend(model, threads)
+        engine = OnnxRuntimeBackend(model, threads)
+    else:
+        engine = OpenVinoBackend(model, threads)
+    return engine if judge is None else PlaneEngine(PlaneGraph(engine.run, judge), judge, engine.name)
 
 
 def check_runtime(runtime: str) -> None:

@@ -12,13 +12,17 @@ import numpy as np
 from jaxtyping import Bool, Float32, UInt8
 
 from flame.detection import DecisionRule, Plume, TileGrid, find_plumes, plume_mask
+from flame.onboard.asked import Asked
 from flame.onboard.backends import chosen_threads, open_backend
 from flame.onboard.manifest import ModelError
-from flame.onboard.package import ModelPackage, band_mismatch, fitting_bands, load_model, sha256_of
+from flame.onboard.package import ModelPackage, band_mismatch, fitting_bands, load_model, opened_for
+from flame.onboard.plane_backends import plane_arrays
 from flame.onboard.stream import LineStream
 from flame.onboard.strip import Rows, StripEngine, TileReport, Timings
 from flame.onboard.turns import Turn
+from flame.physics import BandSet
 from flame.prepare import Quality, TilePreparer
+from flame.prepare.planes import MOST_SIGMA_PPM_M, PlanePreparer
 from flame.scene import AnyScene
 
 __all__ = ["Detection", "Detector", "DetectorIdentity"]
@@ -55,6 +59,10 @@ class Detection:
         tiles: What happened to each tile.
         timings: Where the time went.
         runtime: Engine that ran the model.
+        sigma_ppm_m: Standard deviation of the score, infinite where unusable; None for models that do not tell.
+        estimate_ppm_m: The noise-aware filter's estimate, right on average where a network's score is shrunk: what a
+            mass is summed from. None for models that do not stand on it.
+        estimate_sigma_ppm_m: Its standard deviation, infinite where unusable or too dark to tell.
     """
 
     probability: Float32[np.ndarray, "row col"]
@@ -66,6 +74,9 @@ class Detection:
     tiles: tuple[TileReport, ...]
     timings: Timings
     runtime: str
+    sigma_ppm_m: Float32[np.ndarray, "row col"] | None = None
+    estimate_ppm_m: Float32[np.ndarray, "row col"] | None = None
+    estimate_sigma_ppm_m: Float32[np.ndarray, "row col"] | None = None
 
     @property
     def flags(self) -> Quality:
@@ -83,6 +94,7 @@ class Detector:
         runtime: "auto", "native", "onnxruntime" or "openvino".
         threads: CPU threads; all that this process may use unless given.
         overlap: Pixels shared by neighbouring tiles; an eighth of a tile unless given.
+        asked: Sensitivity, threshold and level; the model's own unless given.
 
     Raises:
         ModelError: If the model or the engine cannot be used.
@@ -94,30 +106,43 @@ class Detector:
         runtime: str = "auto",
         threads: int | None = None,
         overlap: int | None = None,
+        asked: Asked | None = None,
     ) -> None:
         package = model if isinstance(model, ModelPackage) else load_model(model)
         threads = chosen_threads(threads)
         self.manifest = facts = package.manifest
+        self._package, self._given = package, (runtime, threads, overlap, asked)
+        self._siblings: dict[BandSet, Detector] = {}
         side = self.manifest.tile
         self.grid = TileGrid(side, side // 16 * 2 if overlap is None else overlap)
-        self._backend = open_backend(package, runtime, threads)
-        self._preparer = TilePreparer(
-            *(facts.prepare, facts.inputs, facts.bands, (side, side), np.array(facts.absorption), threads),
+        self._asked = asked or Asked()
+        self._rule = self._asked.rule(facts)
+        self._backend = open_backend(package, runtime, threads, self._asked.level_ppm_m)
+        self._preparer = self._prepared_by(package, threads)
+        self._turn = Turn()
+
+    def _prepared_by(self, package: ModelPackage, threads: int) -> TilePreparer | PlanePreparer:
+        facts, shape = self.manifest, (self.manifest.tile, self.manifest.tile)
+        if facts.plane_facts is not None:
+            functions = plane_arrays(package)["functions"]
+            return PlanePreparer(facts.plane_facts.planes, functions, facts.bands, shape, facts.prepare.pixels)
+        return TilePreparer(
+            *(facts.prepare, facts.inputs, facts.bands, shape, np.array(facts.absorption), threads),
             block_rows=self._backend.block_rows,
         )
-        self._turn = Turn()
 
     @property
     def rule(self) -> DecisionRule:
         """How its probabilities become a mask."""
-        return self.manifest.rule
+        return self._rule
 
     @property
     def identity(self) -> DetectorIdentity:
         """What products say of it."""
         facts = self.manifest
-        key = sha256_of(facts.to_json().encode())  # the manifest has the checksums of everything else
-        return DetectorIdentity(f"{facts.name} for {facts.sensor}", facts.sha256, facts.threshold, key)
+        return DetectorIdentity(
+            f"{facts.name} for {facts.sensor}", facts.sha256, self._rule.threshold, self._asked.key(facts)
+        )
 
     @property
     def runtime(self) -> str:
@@ -134,6 +159,8 @@ class Detector:
             ModelError: If the model takes RGB and the scene has none.
         """
         began = time.perf_counter()
+        if self.manifest.takes(scene.bands) and scene.bands.methane() != self.manifest.bands:
+            return self._sibling(scene.bands.methane()).run(scene)
         bands = self._fitting(scene)
         if not scene.has_rgb and "rgb" in self.manifest.inputs:
             where = scene.acquisition.source or "the scene"
@@ -149,7 +176,7 @@ class Detector:
         probability = np.concatenate([part.probability for part in parts])
         score_ppm_m = np.concatenate([part.score_ppm_m for part in parts])
         usable = np.concatenate([part.usable for part in parts])
-        mask = plume_mask(probability, usable, self.manifest.rule)
+        mask = plume_mask(probability, usable, self._rule)
         plumes = find_plumes(mask, probability, score_ppm_m)
         engine.timings.decide_s = time.perf_counter() - deciding
         engine.timings.total_s = time.perf_counter() - began
@@ -163,7 +190,15 @@ class Detector:
             tiles=tuple(tile for part in parts for tile in part.tiles),
             timings=engine.timings,
             runtime=self.runtime,
+            **_more(parts, usable),
         )
+
+    def _sibling(self, bands: BandSet) -> Detector:
+        """The same model opened for other bands."""
+        if bands not in self._siblings:
+            runtime, threads, overlap, asked = self._given
+            self._siblings[bands] = Detector(opened_for(self._package, bands), runtime, threads, overlap, asked)
+        return self._siblings[bands]
 
     def stream(self, width: int, max_plume_rows: int = 2048) -> LineStream:
         """A stream for pushbroom lines of that many columns, in the model's bands; see `LineStream`."""
@@ -180,3 +215,15 @@ class Detector:
         if chosen == list(range(chosen[0], chosen[0] + len(chosen))):
             return slice(chosen[0], chosen[-1] + 1)
         return chosen
+
+
+def _more(parts: list[Rows], usable: Bool[np.ndarray, "row col"]) -> dict[str, Float32[np.ndarray, "row col"]]:
+    """What else a model says of each pixel; standard deviations are infinite where nothing is known."""
+    found = {}
+    for name in parts[0].more_ppm_m:
+        layer = np.concatenate([part.more_ppm_m[name] for part in parts])
+        if name.endswith("sigma"):
+            known = usable & (layer < MOST_SIGMA_PPM_M)
+            layer = np.where(known, layer, np.float32(np.inf))
+        found[f"{name}_ppm_m"] = layer
+    return found

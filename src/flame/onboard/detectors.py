@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from flame.onboard.asked import Asked
 from flame.onboard.backends import check_runtime
 from flame.onboard.detector import Detector
 from flame.onboard.filter_detector import FILTER_MODEL, FilterDetector
-from flame.onboard.package import candidate_manifests, choose_model, sha256_of
+from flame.onboard.package import candidate_manifests, choose_model
 from flame.physics import BandMismatchError, BandSet
 
 __all__ = ["Detectors"]
@@ -19,18 +24,33 @@ class Detectors:
             bands, or None for the default family and, where that does not fit, the filter.
         runtime: "auto", "native", "onnxruntime" or "openvino".
         threads: CPU threads; all unless given.
+        asked: Sensitivity, threshold and level; the model's own unless given.
 
     Raises:
-        ModelError: If there is no such model or runtime.
+        ModelError: If there is no such model or runtime, or it cannot do what is asked.
     """
 
-    def __init__(self, model: str | None = None, runtime: str = "auto", threads: int | None = None) -> None:
+    def __init__(
+        self,
+        model: str | None = None,
+        runtime: str = "auto",
+        threads: int | None = None,
+        asked: Asked | None = None,
+    ) -> None:
         check_runtime(runtime)
         self._model, self._runtime, self._threads = model, runtime, threads
+        self._asked = asked or Asked()
         self._open: dict[str, Detector] = {}
         own = [] if model == FILTER_MODEL else candidate_manifests(model)
-        keys = [sha256_of(manifest.to_json().encode()) for manifest in own]
+        keys = [self._asked.key(manifest) for manifest in own]
         self.keys = frozenset([*keys, FilterDetector.identity.key] if model in (None, FILTER_MODEL) else keys)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """To another process go the names alone; there, all tasks share one of these."""
+        model = self._model
+        if model is not None and Path(model).exists():
+            model = str(Path(model).absolute())
+        return _shared, (model, self._runtime, self._threads, self._asked)
 
     def for_bands(self, bands: BandSet, where: str = "the scene") -> Detector | FilterDetector:
         """The detector whose model was made for these bands.
@@ -52,7 +72,12 @@ class Detectors:
             if self._model is None:
                 return FilterDetector()
             raise
-        key = package.manifest.sha256
+        key = f"{package.manifest.sha256} {package.manifest.bands.describe()}"
         if key not in self._open:
-            self._open[key] = Detector(package, self._runtime, self._threads)
+            self._open[key] = Detector(package, self._runtime, self._threads, asked=self._asked)
         return self._open[key]
+
+
+@lru_cache(maxsize=4)
+def _shared(model: str | None, runtime: str, threads: int | None, asked: Asked) -> Detectors:
+    return Detectors(model, runtime, threads, asked)

@@ -55,6 +55,7 @@ class FilterDetector:
         usable = scene.valid & (layers["usable"] > 0)
         probability = np.where(usable, layers["probability"], np.float32(0))
         enhancement_ppm_m = np.where(usable, layers["enhancement"], np.float32(0))
+        sigma_ppm_m = np.where(usable, layers["sigma"], np.float32(np.inf))
         mask = plume_mask(probability, usable, self.rule)
         plumes = find_plumes(mask, probability, enhancement_ppm_m)
         quality = np.where(scene.valid, np.where(usable, Quality.GOOD, Quality.NO_SIGNAL), Quality.INVALID)
@@ -70,6 +71,9 @@ class FilterDetector:
             tiles=(TileReport(0, 0, flags, found_s),),
             timings=Timings(prepare_s=found_s, decide_s=total_s - found_s, total_s=total_s),
             runtime=self.runtime,
+            sigma_ppm_m=sigma_ppm_m,
+            estimate_ppm_m=enhancement_ppm_m,
+            estimate_sigma_ppm_m=sigma_ppm_m,
         )
 
 
@@ -84,6 +88,7 @@ def _layers(
     found = noise_aware_fields(radiance, bands, valid)
     return {
         "enhancement": found.enhancement_ppm_m,
+        "sigma": found.sigma_ppm_m,
         "probability": found.posterior(_WIDTH_PX).probability,
         "usable": found.usable.astype(np.float32),
     }

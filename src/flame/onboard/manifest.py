@@ -6,7 +6,8 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,21 @@ import numpy as np
 from flame.detection import DecisionRule
 from flame.errors import FlameError
 from flame.files import json_text
-from flame.physics import RADIANCE_UNIT, BandSet
+from flame.physics import METHANE_WINDOW_NM, RADIANCE_UNIT, BandSet, unit_absorption
 from flame.prepare import INPUTS, SPECTRA, PrepareSettings, SettingsError
+from flame.prepare.planes import PLANE_INPUTS, PlaneSettings
 from flame.records import check_numbers, from_entries, names, number
 
-__all__ = ["FORMAT", "OUTPUTS", "Manifest", "ModelError", "NetworkFacts"]
+__all__ = [
+    "FORMAT",
+    "OUTPUTS",
+    "PLANE_OUTPUTS",
+    "Manifest",
+    "ModelError",
+    "NetworkFacts",
+    "OperatingPoint",
+    "PlaneFacts",
+]
 
 FORMAT = 2
 """Version of the manifest; a reader refuses those it does not know."""
@@ -26,6 +37,10 @@ FORMAT = 2
 OUTPUTS = ("probability", "score")
 """Graph outputs, both (1, row, col); the score is in units of `tau_ppm_m`."""
 
+PLANE_OUTPUTS = ("maps", "score")
+"""Those of a network of planes: (1, output, row, col), and the score in standard deviations, (1, row, col)."""
+
+_OF_BANDS = ("sensor", "band_centres_nm", "band_fwhm_nm", "absorption")
 _CHECKSUM = "checksum"
 _MOST_BANDS = 4096
 _LARGEST = 1e6
@@ -52,6 +67,50 @@ class NetworkFacts:
 
 
 @dataclass(frozen=True)
+class OperatingPoint:
+    """A way to cut probabilities into a mask, and how good it was.
+
+    Attributes:
+        threshold: Probability above which a pixel is plume.
+        precision, recall: Of plume pixels, on the tiles that `metrics` names.
+        false_plumes: False plumes in ten million pixels without methane.
+    """
+
+    threshold: float = number(float, 0.0, 1.0, 0.5)
+    precision: float | None = None
+    recall: float | None = None
+    false_plumes: float | None = None
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
+
+
+@dataclass(frozen=True)
+class PlaneFacts:
+    """What the runtime must know of a network of planes, which takes the bands of any spectrometer.
+
+    Attributes:
+        planes: How planes are made.
+        levels_ppm_m: Enhancements whose exceedance it gives a logit for, rising; then come the logit of an annotator's
+            outline, and median and log-spread of the enhancement.
+        sensitivities: Operating points by name.
+        fewest_bands: Bands in the methane window that a scene must have.
+        widest_step_nm: Largest distance of neighbouring bands that it was trained for.
+    """
+
+    levels_ppm_m: tuple[float, ...]
+    sensitivities: dict[str, OperatingPoint]
+    planes: PlaneSettings = field(default_factory=PlaneSettings)
+    fewest_bands: int = number(int, 4, 1000, 20)
+    widest_step_nm: float = number(float, 1.0, 100.0, 13.0)
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
+        if len(self.levels_ppm_m) < 2 or not all(a < b for a, b in pairwise(self.levels_ppm_m)):
+            raise SettingsError(f"levels_ppm_m must rise, got {list(self.levels_ppm_m)}")
+
+
+@dataclass(frozen=True)
 class Manifest:
     """Everything the runtime must know about a model besides its graph.
 
@@ -70,6 +129,8 @@ class Manifest:
         prepare: How its tiles are prepared.
         row_block: Rows of the blocks in which spectra are given to the graph; all of them in one block unless stated.
         network: What the native runtime needs, if the model has weights for it.
+        plane_facts: For a network of planes. Its bands are then those of the sensor it is opened for, and on disk those
+            it was measured with.
         unit: Radiance unit.
         training: What it was trained on: data, commit, recipe, seed, date.
         metrics: How good it was, and on what.
@@ -90,6 +151,7 @@ class Manifest:
     prepare: PrepareSettings = field(default_factory=PrepareSettings)
     row_block: int | None = None
     network: NetworkFacts | None = None
+    plane_facts: PlaneFacts | None = None
     unit: str = RADIANCE_UNIT
     training: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
@@ -121,6 +183,10 @@ class Manifest:
 
     def _check_inputs(self) -> None:
         """Refuses inputs that cannot be prepared, or not in blocks of so many rows."""
+        if self.plane_facts is not None:
+            if self.inputs != PLANE_INPUTS or self.network is None:
+                raise ModelError(f"{self.name}: a network of planes takes {list(PLANE_INPUTS)} and has native weights")
+            return
         unknown = [name for name in self.inputs if name not in INPUTS]
         if unknown or sum(name in self.inputs for name in SPECTRA) != 1:
             raise ModelError(
@@ -138,14 +204,45 @@ class Manifest:
         return self.row_block or self.tile
 
     @property
+    def outputs(self) -> tuple[str, str]:
+        """Names of the graph's outputs."""
+        return OUTPUTS if self.plane_facts is None else PLANE_OUTPUTS
+
+    @property
     def bands(self) -> BandSet:
         """The bands the model expects."""
         return BandSet(np.array(self.band_centres_nm), np.array(self.band_fwhm_nm))
+
+    def takes(self, bands: BandSet) -> bool:
+        """Whether a network of planes can be opened for a spectrometer's bands."""
+        facts = self.plane_facts
+        if facts is None or not bands.within(*METHANE_WINDOW_NM).any():
+            return False
+        own = bands.methane()
+        return len(own) >= facts.fewest_bands and float(np.diff(own.centres_nm).max()) <= facts.widest_step_nm
+
+    def for_bands(self, bands: BandSet) -> Manifest:
+        """The manifest of a network of planes, opened for other bands."""
+        return replace(
+            self,
+            sensor="any spectrometer",
+            band_centres_nm=tuple(bands.centres_nm.tolist()),
+            band_fwhm_nm=tuple(bands.fwhm_nm.tolist()),
+            absorption=tuple(unit_absorption(bands).tolist()),
+        )
 
     @property
     def rule(self) -> DecisionRule:
         """How its probabilities become a mask."""
         return DecisionRule(self.threshold, self.opening)
+
+    @property
+    def key(self) -> str:
+        """Tells this model from every other; the same for all bands that a network of planes is opened for."""
+        entries = json.loads(json_text(asdict(self)))
+        if self.plane_facts is not None:
+            entries = {name: value for name, value in entries.items() if name not in _OF_BANDS}
+        return _checksum(entries)
 
     def to_json(self) -> str:
         """The text of the manifest file, with the checksum of its own content."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
@@ -35,7 +35,7 @@ _UNNAMED = "the scene"
 DEFAULT_FAMILY = "flame-plus"
 """Where no model is named, the one of this family that fits a scene's bands."""
 
-DEFAULT_MODEL = f"{DEFAULT_FAMILY}-aviris-ng"
+DEFAULT_MODEL = DEFAULT_FAMILY
 """The packaged model used where none is named."""
 
 _KEPT = 8
@@ -160,10 +160,10 @@ def _read(path: Path, what: str) -> bytes:
 
 
 def _family(which: str | Path | None) -> list[str]:
-    """Names of the packaged models of a family, the default first."""
+    """Names of the packaged models of a family: those made for one sensor first, then the one for all."""
     family = DEFAULT_FAMILY if which is None else str(which)
-    members = [name for name in packaged_models() if name.startswith(f"{family}-")]
-    return sorted(members, key=lambda name: name != DEFAULT_MODEL)
+    members = [name for name in packaged_models() if name == family or name.startswith(f"{family}-")]
+    return sorted(members, key=lambda name: name == family)
 
 
 def _path_of(which: str | Path | None) -> Path:
@@ -201,25 +201,30 @@ def choose_model(which: str | Path | None, bands: BandSet, where: str = _UNNAMED
     """
     members = _family(which)
     if not members:
-        return _kept(_path_of(which))
+        package = _kept(_path_of(which))
+        return opened_for(package, bands) if package.manifest.takes(bands) else package
     packaged = packaged_models()
     manifests = {name: _manifest_of(packaged[name]) for name in members}
     for name, manifest in manifests.items():
-        if fitting_bands(bands, manifest.bands) is not None:
+        if manifest.plane_facts is None and fitting_bands(bands, manifest.bands) is not None:
             return _kept(packaged[name])
+        if manifest.takes(bands):
+            return opened_for(_kept(packaged[name]), bands)
     nearest = min((manifest.bands for manifest in manifests.values()), key=partial(_apart_nm, bands))
     raise band_mismatch(nearest, bands, where)
+
+
+def opened_for(package: ModelPackage, bands: BandSet) -> ModelPackage:
+    """A network of planes for the bands of a spectrometer."""
+    return replace(package, manifest=package.manifest.for_bands(bands.methane()))
 
 
 def band_mismatch(expected: BandSet, got: BandSet, where: str) -> BandMismatchError:
     """The error for a scene that a model cannot take: it lists the packaged models and says what else can be done."""
     scene_file = "INPUT" if where == _UNNAMED else shlex.quote(where)
-    packaged = {name: _manifest_of(path).bands for name, path in packaged_models().items()}
-    lines = [
-        f"\n  {name}: {len(need)} bands {need.centres_nm[0]:.0f}-{need.centres_nm[-1]:.0f} nm, "
-        f"on average {_apart_nm(got, need):.1f} nm from these"
-        for name, need in sorted(packaged.items(), key=lambda entry: _apart_nm(got, entry[1]))
-    ]
+    packaged = {name: _manifest_of(path) for name, path in packaged_models().items()}
+    ordered = sorted(packaged.items(), key=lambda entry: _apart_nm(got, entry[1].bands))
+    lines = [f"\n  {name}: {_wanted(manifest, got)}" for name, manifest in ordered]
     return BandMismatchError(
         expected,
         got.methane() if got.within(*METHANE_WINDOW_NM).any() else got,
@@ -228,6 +233,19 @@ def band_mismatch(expected: BandSet, got: BandSet, where: str) -> BandMismatchEr
         f"A classical filter takes any bands: flame filter mag1c {scene_file} --out enhancement.tif\n"
         "A model for these bands can be made with flame simulate, flame train and flame export.",
     )
+
+
+def _wanted(manifest: Manifest, got: BandSet) -> str:
+    """What bands a model takes."""
+    facts, need = manifest.plane_facts, manifest.bands
+    if facts is not None:
+        low, high = METHANE_WINDOW_NM
+        return (
+            f"any {facts.fewest_bands} or more bands within {low:.0f}-{high:.0f} nm, at most "
+            f"{facts.widest_step_nm:g} nm apart"
+        )
+    span = f"{need.centres_nm[0]:.0f}-{need.centres_nm[-1]:.0f} nm"
+    return f"{len(need)} bands {span}, on average {_apart_nm(got, need):.1f} nm from these"
 
 
 def _apart_nm(have: BandSet, need: BandSet) -> float:

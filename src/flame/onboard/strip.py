@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +15,7 @@ from flame.onboard.backends import Backend
 from flame.onboard.manifest import Manifest, ModelError
 from flame.onboard.turns import Turn
 from flame.prepare import UNUSABLE, PreparedTile, Quality, TilePreparer
+from flame.prepare.planes import PlanePreparer
 
 __all__ = ["Rows", "StripEngine", "TileReport", "Timings"]
 
@@ -61,6 +63,7 @@ class Rows:
         usable: Pixels that were judged.
         quality: Quality bits.
         tiles: Reports of the tiles that were run for these rows.
+        more_ppm_m: What else the model says of each pixel, by the names of `Backend.more`.
     """
 
     first: int
@@ -69,6 +72,7 @@ class Rows:
     usable: Bool[np.ndarray, "row col"]
     quality: UInt8[np.ndarray, "row col"]
     tiles: tuple[TileReport, ...] = field(default=())
+    more_ppm_m: Mapping[str, Float32[np.ndarray, "row col"]] = field(default_factory=dict)
 
 
 class StripEngine:
@@ -88,7 +92,7 @@ class StripEngine:
         self,
         manifest: Manifest,
         backend: Backend,
-        preparer: TilePreparer,
+        preparer: TilePreparer | PlanePreparer,
         grid: TileGrid,
         width: int,
         forgiving: bool = False,
@@ -98,7 +102,7 @@ class StripEngine:
         self._backend = backend
         self._preparer = preparer
         self._columns = list(grid.spans(width))
-        self._stitcher = RowStitcher(3, width, grid)
+        self._stitcher = RowStitcher(len(backend.more) + 3, width, grid)
         self._settled = 0
         self._forgiving = forgiving
         self._turn = turn or Turn()
@@ -158,15 +162,15 @@ class StripEngine:
             _LOG.exception("tile could not be prepared; its mask is left empty")
             return None
 
-    def _infer(self, tile: PreparedTile) -> tuple[Float32[np.ndarray, "3 row col"] | None, Quality]:
-        """Probability, score and weight of one tile; None if it could not be judged."""
+    def _infer(self, tile: PreparedTile) -> tuple[Float32[np.ndarray, "map row col"] | None, Quality]:
+        """Probability, score, what else it says, and weight of one tile; None if it could not be judged."""
         if tile.inputs is None:
             return None, Quality.TOO_FEW
         rows, cols = tile.usable.shape
         try:
-            probability, score = self._backend.infer(tile.inputs)
-            maps = np.stack([probability[:rows, :cols], score[:rows, :cols], np.ones_like(probability[:rows, :cols])])
-            maps[:2] *= tile.usable
+            found = [layer[:rows, :cols] for layer in self._backend.infer(tile.inputs)]
+            maps = np.stack([*found, np.ones_like(found[0])])
+            maps[:-1] *= tile.usable
             if not np.isfinite(maps).all():
                 raise ModelError(f"{self._backend.name}: the model gave NaN or infinity for a tile of finite inputs")
         except Exception:
@@ -178,13 +182,14 @@ class StripEngine:
 
     def _give_out(self, span: Span, quality: UInt8[np.ndarray, "row col"], reports: tuple[TileReport, ...]) -> Rows:
         first, self._settled = self._settled, span.settled
-        probability, score, weight = self._stitcher.take(span.settled)
+        probability, score, *more, weight = self._stitcher.take(span.settled)
         quality = quality[first - span.start : span.settled - span.start]
         judged = weight > 0
         # Where some of the overlapping tiles could not be judged, the others count in full.
-        np.divide(probability, weight, out=probability, where=judged)
-        np.divide(score, weight, out=score, where=judged)
+        for layer in (probability, score, *more):
+            np.divide(layer, weight, out=layer, where=judged)
         quality[judged] &= ~np.uint8(_NOT_JUDGED)
         quality[~judged & (quality & _NOT_JUDGED == 0)] |= np.uint8(Quality.TOO_FEW)
         usable = judged & ((quality & UNUSABLE) == 0)
-        return Rows(first, probability, score * self._tau_ppm_m, usable, quality, reports)
+        named = {name: layer * self._tau_ppm_m for name, layer in zip(self._backend.more, more, strict=True)}
+        return Rows(first, probability, score * self._tau_ppm_m, usable, quality, reports, named)

@@ -13,7 +13,7 @@ from flame.physics.bands import METHANE_WINDOW_NM, BandError, BandMismatchError,
 from flame.physics.light_path import TABLE_AIRMASS, airmass_of, path_factor
 from flame.physics.noise import NoiseModel, noise_model
 from flame.physics.response import gaussian_response
-from flame.physics.sensors import SENSORS, Sensor, UnknownSensorError, sensor
+from flame.physics.sensors import SENSORS, Sensor, UnknownSensorError, sensor, sensor_of
 from flame.physics.smile import SMILE_MATTERS_NM, ColumnBands
 from flame.physics.units import RADIANCE_UNIT, UnknownUnitError, kg_per_m2_from_ppm_m, radiance_scale
 from flame.physics.wind import Wind, WindError
@@ -46,6 +46,7 @@ __all__ = [
     "path_factor",
     "radiance_scale",
     "sensor",
+    "sensor_of",
     "transmittance",
     "unit_absorption",
 ]

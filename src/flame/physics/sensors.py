@@ -9,7 +9,7 @@ import numpy as np
 from flame.errors import FlameError
 from flame.physics.bands import BandSet
 
-__all__ = ["SENSORS", "Sensor", "UnknownSensorError", "sensor"]
+__all__ = ["SENSORS", "Sensor", "UnknownSensorError", "sensor", "sensor_of"]
 
 
 class UnknownSensorError(FlameError):
@@ -121,3 +121,8 @@ def sensor(name: str) -> Sensor:
         return SENSORS[name.lower()]
     except KeyError:
         raise UnknownSensorError(f"no sensor '{name}'; known are {', '.join(SENSORS)}") from None
+
+
+def sensor_of(bands: BandSet) -> str | None:
+    """Name of the sensor whose nominal methane bands these are."""
+    return next((name for name, known in SENSORS.items() if known.bands.methane().matches(bands)), None)

@@ -16,6 +16,7 @@ from flame.files import require_writable
 from flame.onboard import Detection, Detectors
 from flame.physics import sensor
 from flame.pipeline.detect import REPORT, Outcome, write_scene_report
+from flame.pipeline.measure import measure_scene
 from flame.pipeline.scene_products import write_products
 from flame.scene import GeoGrid
 from flame.simulate import preset, simulate_tile, tile_generator
@@ -95,13 +96,14 @@ def run_demo(
     lap("detect", began)
     told(f"writing products to {out}")
     began = time.perf_counter()
-    write_products(out, "demo scene", tile.scene, detection, detector, truth=tile.label)
+    measured = measure_scene(tile.scene, detection, "demo")
+    write_products(out, "demo scene", tile.scene, detection, detector, measured, truth=tile.label)
     lap("write products", began)
     true_plumes, found = _touched(tile.label, detection.mask)
     detected, right = _touched(detection.mask, tile.label)
     counts = PixelCounts.of(detection.mask, tile.label, tile.scene.valid)
     report = out / REPORT
-    outcome = Outcome("demo scene", "done", out, len(detection.plumes), detector.identity.model)
+    outcome = Outcome("demo scene", "done", out, len(measured.plumes), detector.identity.model)
     write_scene_report(report, [outcome], "FLAME demonstration: a simulated scene")
     return DemoResult(counts, true_plumes, found, detected - right, detection, seconds, report)
 

@@ -2,71 +2,26 @@
 
 from __future__ import annotations
 
-import time
-import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import closing
 from pathlib import Path
-from typing import Any, Literal
 
 from flame.errors import FlameError
-from flame.files import WriteError, printable, require_writable
-from flame.io import OpenOptions, open_scene
+from flame.files import require_writable
+from flame.io import OpenOptions
 from flame.onboard import Detectors
-from flame.onboard.downlink import DataReduction
-from flame.pipeline.scene_folders import SceneFolder, SceneInput, claim_folder
-from flame.pipeline.scene_products import PRODUCTS, SOFTWARE, read_section, write_products
+from flame.pipeline.measure import MeasureSettings
+from flame.pipeline.runners import Runner, here
+from flame.pipeline.scene_folders import SceneInput, claim_folder
+from flame.pipeline.scene_products import SOFTWARE, read_section
+from flame.pipeline.scene_work import FAILURE_LOG, Job, Outcome, SceneTask, failed
 from flame.products.report import ReportSection, write_report
-from flame.scene import SceneFile
+from flame.workers import WorkerLost
 
-__all__ = ["FAILURE_LOG", "REPORT", "Detectors", "Outcome", "detect_files", "write_scene_report"]
+__all__ = ["FAILURE_LOG", "REPORT", "Batch", "Detectors", "Outcome", "detect_files", "write_scene_report"]
 
 REPORT = "report.html"
-FAILURE_LOG = "failures.log"
-"""Beside the report: where in the program each unexpected failure happened."""
-
 _RESERVED = frozenset({REPORT, FAILURE_LOG})
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one input; small, so that thousands may be kept.
-
-    Attributes:
-        source: The input, for people.
-        state: "done", "kept" (finished by an earlier run from the same content), "failed", or "not tried" because
-            the batch was stopped before.
-        folder: Where its products are; None if there are none.
-        plumes: How many were found.
-        model: What found them, for people.
-        seconds: Time of the detection.
-        downlink: What its packets save, if they were asked for.
-        failure: Why there is nothing.
-    """
-
-    source: str
-    state: Literal["done", "kept", "failed", "not tried"]
-    folder: Path | None = None
-    plumes: int = 0
-    model: str = ""
-    seconds: float = 0.0
-    downlink: DataReduction | None = None
-    failure: str | None = None
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether its products are there."""
-        return self.failure is None
-
-
-@dataclass(frozen=True)
-class _Job:
-    """What is asked of every input alike."""
-
-    options: OpenOptions
-    downlink: bool
-    force: bool
 
 
 def detect_files(
@@ -76,8 +31,10 @@ def detect_files(
     done: Callable[[Outcome], None] = lambda _: None,
     options: OpenOptions | None = None,
     *,
+    measure: MeasureSettings | None = None,
     downlink: bool = False,
     force: bool = False,
+    runner: Runner = here,
 ) -> list[Outcome]:
     """Detects in each input and writes its products, and in the end one report.
 
@@ -85,117 +42,99 @@ def detect_files(
     the report tells of what was done till then. Inputs that an earlier run finished are kept as they are.
 
     Args:
-        inputs: Scene files or folders.
+        inputs: Scene files or folders, each one scene; see `find_scenes`.
         out: Folder for the products, one folder per input, and report.html.
         detectors: Which model and engine.
         done: Called after each input.
         options: Unit and masks, for all inputs.
+        measure: Winds, and how plumes are measured.
         downlink: Whether to write downlink packets too.
         force: Whether to do finished inputs again.
+        runner: Where the work is done: here, in several processes, or on a cluster.
+
+    Returns:
+        What became of each input, in their order.
 
     Raises:
         WriteError: If `out` cannot be written to; before the work, or for the report after it.
+        WindError: If a wind file cannot be read; before the work.
     """
     require_writable(out)
-    job = _Job(options or OpenOptions(), downlink, force)
-    outcomes: list[Outcome] = []
+    measure = measure or MeasureSettings()
+    place = out.absolute()
+    job = Job(place, detectors, options or OpenOptions(), measure.absolute(), measure.key(), downlink, force)
+    batch = Batch(inputs, job, done)
     try:
-        for path in inputs:
-            outcome, stop = _attempt(SceneInput(path), out, detectors, job)
-            outcomes.append(outcome)
-            done(outcome)
-            if stop:
-                break
+        batch.run(runner)
     finally:
+        write_scene_report(out / REPORT, batch.outcomes())
+    return batch.outcomes()
+
+
+class Batch:
+    """The inputs of one run, and what has become of them so far.
+
+    Args:
+        inputs: Scene files or folders; one that is given twice is done once.
+        job: What is asked of each.
+        done: Called after each input.
+    """
+
+    def __init__(self, inputs: Sequence[Path], job: Job, done: Callable[[Outcome], None]) -> None:
+        self._scenes = [SceneInput(path.absolute(), str(path)) for path in inputs]
+        self._job, self._done = job, done
+        self._outcomes: dict[int, Outcome] = {}
+        self._first: dict[int, int] = {}
+        self._stopping = False
+
+    def run(self, runner: Runner) -> None:
+        """Works on all inputs; ends early only where the disk is full, or if it is stopped."""
+        with closing(runner(self._job, self._tasks())) as results:
+            for task, result in results:
+                if isinstance(result, WorkerLost):
+                    result = failed(task.scene, FlameError(f"{task.scene.shown}: {result}"), self._job.out)
+                self._note(task.index, result)
+
+    def _tasks(self) -> Iterator[SceneTask]:
+        """The scenes, each with a folder; folders are taken in the inputs' order, so that names do not depend on who
+        is faster."""
+        seen: dict[str, int] = {}
+        for index, scene in enumerate(self._scenes):
+            if self._stopping:
+                return
+            try:
+                self._first[index] = seen.setdefault(scene.place, index)
+                if self._first[index] != index:
+                    continue
+                folder = claim_folder(self._job.out, scene, _RESERVED)
+            except Exception as mistake:
+                self._note(index, failed(scene, mistake, self._job.out))
+                continue
+            yield SceneTask(index, scene, folder)
+
+    def _note(self, index: int, outcome: Outcome) -> None:
+        self._outcomes[index] = outcome
+        self._stopping = self._stopping or outcome.disk_full
+        self._done(outcome)
+
+    def outcomes(self) -> list[Outcome]:
+        """What became of each input, in their order."""
         why = "not tried: the batch was stopped"
-        rest = [SceneInput(path).shown for path in inputs[len(outcomes) :]]
-        outcomes += [Outcome(source, "not tried", failure=why) for source in rest]
-        write_scene_report(out / REPORT, outcomes)
-    return outcomes
-
-
-def _attempt(scene: SceneInput, out: Path, detectors: Detectors, job: _Job) -> tuple[Outcome, bool]:
-    """One input, and whether the batch must stop: where the disk is full, the others would only fail later."""
-    try:
-        return _detect(scene, out, detectors, job), False
-    except (FlameError, OSError) as mistake:
-        stop = isinstance(mistake, WriteError) and mistake.disk_full
-        words = "\n".join(map(printable, str(mistake).splitlines()))
-    except Exception as mistake:
-        stop = False
-        first = next(iter(str(mistake).splitlines()), "")
-        words = f"{scene.shown}: unexpected {type(mistake).__name__}: {printable(first)}; see {FAILURE_LOG}"
-        _log(out / FAILURE_LOG, scene.shown)
-    return Outcome(scene.shown, "failed", failure=words), stop
-
-
-def _detect(scene: SceneInput, out: Path, detectors: Detectors, job: _Job) -> Outcome:
-    folder = claim_folder(out, scene, _RESERVED)
-    try:
-        if not job.force and _is_finished(folder, scene, detectors, job):
-            with suppress(KeyError, TypeError, ValueError, AttributeError):  # a damaged record: do it again
-                return _outcome(scene, folder, folder.record, "kept")
-        content = open_scene(scene.path, job.options)
-        detector = detectors.for_bands(content.bands, str(scene.path))
-        detection = detector.run(content)
-        if isinstance(content, SceneFile):
-            content.check_usable()
-        marks = {
-            "place": scene.place,
-            "input_sha256": scene.sha256,
-            "model_id": detector.identity.key,
-            "options": repr(job.options),
-        }
-    except BaseException:
-        folder.release()
-        raise
-    folder.begin({"source": scene.name, "place": scene.place})
-    record = write_products(folder.path, scene.name, content, detection, detector, downlink=job.downlink, marks=marks)
-    return _outcome(scene, folder, record, "done")
-
-
-def _outcome(scene: SceneInput, folder: SceneFolder, record: Any, state: Literal["done", "kept"]) -> Outcome:
-    saved = record.get("downlink")
-    return Outcome(
-        scene.shown,
-        state,
-        folder.path,
-        int(record["plumes"]),
-        str(record["model"]),
-        float(record["seconds"]["total_s"]),
-        None if saved is None else DataReduction(**saved),
-    )
-
-
-def _is_finished(folder: SceneFolder, scene: SceneInput, detectors: Detectors, job: _Job) -> bool:
-    """Whether an earlier run of this flame finished the same content with the same model."""
-    record = folder.record
-    return (
-        record.get("finished") is True
-        and record.get("software") == SOFTWARE
-        and record.get("model_id") in detectors.keys
-        and record.get("options") == repr(job.options)
-        and (not job.downlink or "downlink" in record)
-        and all((folder.path / name).is_file() for name in PRODUCTS)
-        and record.get("input_sha256") == scene.sha256
-    )
-
-
-def _log(path: Path, source: str) -> None:
-    """Adds the failure that is being handled to the log; a log that cannot be written stops nothing."""
-    with suppress(OSError), path.open("a", encoding="utf-8", errors="backslashreplace") as log:
-        log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {source}\n{traceback.format_exc()}\n")
+        return [
+            self._outcomes.get(self._first.get(index, index), Outcome(scene.shown, "not tried", failure=why))
+            for index, scene in enumerate(self._scenes)
+        ]
 
 
 def write_scene_report(path: Path, outcomes: Sequence[Outcome], title: str = "Methane plumes") -> None:
     """One page for all inputs, from their files."""
     good = [outcome for outcome in outcomes if outcome.succeeded]
-    plumes, failed = sum(outcome.plumes for outcome in good), len(outcomes) - len(good)
+    plumes, failures = sum(outcome.plumes for outcome in good), len(outcomes) - len(good)
     summary = f"{plumes} plume{'' if plumes == 1 else 's'} in {len(good)} scene{'' if len(good) == 1 else 's'}"
-    summary += f"; {failed} input{'' if failed == 1 else 's'} failed." if failed else "."
+    summary += f"; {failures} input{'' if failures == 1 else 's'} failed." if failures else "."
     footer = (
-        f"Made by {SOFTWARE}. Scores are in ppm m as the light's path shows them; mass is the score over that path's "
-        "factor, summed over a plume's ground area, without a background taken off."
+        f"Made by {SOFTWARE}. Enhancements are in ppm m as the light's path shows them; mass is the enhancement above "
+        "the plume's surroundings over that path's factor, summed over its ground area."
     )
     write_report(path, title, summary, _sections(outcomes), footer)
 

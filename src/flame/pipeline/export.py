@@ -29,11 +29,11 @@ from flame.onboard import (
     sha256_of,
     write_package,
 )
-from flame.physics import SENSORS, BandSet, unit_absorption
+from flame.physics import BandSet, sensor_of, unit_absorption
 from flame.scene import Scene
 from flame.simulate import preset, simulate_tile, tile_generator
 
-__all__ = ["MAX_DIFFERENCE", "Agreement", "ExportError", "export_model", "sensor_of", "verify"]
+__all__ = ["MAX_DIFFERENCE", "Agreement", "ExportError", "export_model", "runtimes", "verify"]
 
 MAX_DIFFERENCE = 1e-4
 """Largest difference of any probability between torch and the package that is let through."""
@@ -60,11 +60,6 @@ class Agreement:
     max_difference: float
     mask_differences: int
     plume_pixels: int
-
-
-def sensor_of(bands: BandSet) -> str | None:
-    """Name of the sensor whose nominal methane bands these are."""
-    return next((name for name, sensor in SENSORS.items() if sensor.bands.methane().matches(bands)), None)
 
 
 def export_model(
@@ -94,7 +89,7 @@ def export_model(
     given = [_top_left(scene, tile) for scene in scenes]
     package = _package(stored, tile, name, notes or {}, metrics or {}, str(out))
     compared = given or _simulated(package.manifest)
-    agreements = [verify(stored, package, compared, runtime) for runtime in _runtimes(package)]
+    agreements = [verify(stored, package, compared, runtime) for runtime in runtimes(package)]
     for found in agreements:
         if found.max_difference >= MAX_DIFFERENCE or found.mask_differences:
             raise ExportError(
@@ -142,7 +137,8 @@ def _simulated(manifest: Manifest) -> list[Scene]:
     return [*scenes[:2], replace(scenes[2], valid=scenes[2].valid & ~holes)]
 
 
-def _runtimes(package: ModelPackage) -> list[str]:
+def runtimes(package: ModelPackage) -> list[str]:
+    """Engines that this installation can compare a package on."""
     native = ["native"] if runs_natively(package) else []
     return ["onnxruntime", *(["openvino"] if find_spec("openvino") else []), *native]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from flame.errors import FlameError
 from flame.files import printable, write_json
 from flame.records import RecordError, read_json
 
-__all__ = ["RECORD", "SceneFolder", "SceneInput", "claim_folder"]
+__all__ = ["RECORD", "SceneFolder", "SceneInput", "claim_folder", "role_of"]
 
 RECORD = "detection.json"
 """In each scene's folder: of what it is, whether it is finished, and the facts. Written first and last."""
@@ -24,21 +25,28 @@ RECORD = "detection.json"
 _LONGEST_NAME_BYTES = 150
 _BLOCK_BYTES = 1 << 20
 
+_ACQUIRED = re.compile(r"\d{8}t\d{6}", re.IGNORECASE)
+"""Date and time in a product's name, which all files of one acquisition share."""
+
+_ROLE = re.compile(r"[_-](obs|mask|loc|igm|glt|ql|metadata|spectral_image)(?![a-z])", re.IGNORECASE)
+
 
 @dataclass(frozen=True)
 class SceneInput:
     """A scene file or folder given by the user.
 
     Attributes:
-        path: As given.
+        path: Where it is.
+        given: The path as the user wrote it; the same unless told.
     """
 
     path: Path
+    given: str = ""
 
     @property
     def shown(self) -> str:
         """The path for people."""
-        return printable(str(self.path))
+        return printable(self.given or str(self.path))
 
     @cached_property
     def _resolved(self) -> Path:
@@ -59,7 +67,7 @@ class SceneInput:
 
     @cached_property
     def sha256(self) -> str:
-        """Checksum of the content: of the file and those that belong to it (`x.hdr` to `x.img`), or of a folder's."""
+        """Checksum of the content: of the file and those that belong to it (see `_belongs`), or of a folder's."""
         path = self._resolved
         if path.is_dir():
             parts = [part for part in path.iterdir() if part.is_file()]
@@ -88,10 +96,23 @@ class SceneInput:
         yield from (f"{name}-{number}" for number in itertools.count(2))
 
 
+def role_of(name: str) -> tuple[str, str] | None:
+    """What a file is to the scene it lies beside, by its name (`obs`, `mask`, ...), after the text before that; None
+    for a scene itself."""
+    found = _ROLE.search(name)
+    return None if found is None else (name[: found.start()], found[1].lower())
+
+
 def _belongs(other: Path, path: Path) -> bool:
-    """Whether one of two files is the header of the other: `x.hdr` of `x.img`, `x.img.hdr` of `x.img`."""
-    alike = other.name.split(".")[0] == path.name.split(".")[0]
-    return alike and other != path and ".hdr" in (other.suffix.lower(), path.suffix.lower())
+    """Whether a file is read together with a scene's: a header with its binary (`x.hdr` or `x.img.hdr` with `x.img`),
+    and the masks, angles and positions of the same acquisition (EMIT's OBS and MASK, an AVIRIS line's IGM)."""
+    if other == path:
+        return False
+    if other.name.split(".")[0] == path.name.split(".")[0] and ".hdr" in (other.suffix.lower(), path.suffix.lower()):
+        return True
+    taken = _ACQUIRED.search(path.name)
+    mark = taken[0] if taken else path.name.split(".")[0]
+    return mark.lower() in other.name.lower() and role_of(other.name) is not None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from flame.files import write_json, write_whole
 from flame.onboard import Detection, Detector, FilterDetector, Quality
 from flame.onboard.downlink import data_reduction, encode_plume
 from flame.pipeline.scene_folders import RECORD
-from flame.products.geojson import LightPath, write_geojson
+from flame.plumes import SceneRecord
+from flame.products.geojson import write_records
 from flame.products.geolocate import map_grid
 from flame.products.geotiff import write_cog
 from flame.products.quicklook import plot_quicklook
@@ -40,6 +41,7 @@ def write_products(
     scene: AnyScene,
     detection: Detection,
     detector: Detector | FilterDetector,
+    measured: SceneRecord,
     truth: Bool[np.ndarray, "row col"] | None = None,
     downlink: bool = False,
     marks: Mapping[str, Any] | None = None,
@@ -52,11 +54,12 @@ def write_products(
         scene: What was looked at.
         detection: What was found.
         detector: What found it.
+        measured: Its plumes with their numbers.
         truth: The true plume mask, if known; it is drawn into the quick look.
         downlink: Whether to write the plumes as downlink packets too.
         marks: What else the record should say.
     """
-    facts = _facts(source, scene, detection, detector)
+    facts = _facts(source, scene, detection, detector, measured)
     grid = map_grid(scene.geo)
     tags = {"source": source, "model": facts["model"], "software": facts["software"]}
     layers = (
@@ -67,13 +70,11 @@ def write_products(
     for name, layer, description in layers:
         write_cog(folder / f"{name}.tif", layer, detection.usable, grid, description, tags)
     extra = {key: facts[key] for key in ("source", "sensor", "time", "model", "software")}
-    light = LightPath.of(scene.acquisition)
-    write_geojson(folder / "plumes.geojson", detection.plumes, scene.geo, light, extra)
-    count = len(detection.plumes)
+    plumes = [record.plume for record in measured.plumes]
+    write_records(folder / "plumes.geojson", measured.plumes, scene.geo, extra)
+    count = len(plumes)
     title = f"{source}: {count} plume{'' if count == 1 else 's'}"
-    plot_quicklook(
-        folder / "quicklook.png", scene, detection.score_ppm_m, detection.mask, detection.plumes, title, truth
-    )
+    plot_quicklook(folder / "quicklook.png", scene, detection.score_ppm_m, detection.mask, plumes, title, truth)
     if downlink:
         packets = [encode_plume(plume, 0, number) for number, plume in enumerate(detection.plumes)]
         write_whole(folder / _DOWNLINK, b"".join(packets))
@@ -83,7 +84,13 @@ def write_products(
     return facts
 
 
-def _facts(source: str, scene: AnyScene, detection: Detection, detector: Detector | FilterDetector) -> dict[str, Any]:
+def _facts(
+    source: str,
+    scene: AnyScene,
+    detection: Detection,
+    detector: Detector | FilterDetector,
+    measured: SceneRecord,
+) -> dict[str, Any]:
     identity, seen = detector.identity, scene.acquisition
     return {
         "source": source,
@@ -92,7 +99,7 @@ def _facts(source: str, scene: AnyScene, detection: Detection, detector: Detecto
         "rows": scene.shape[0],
         "columns": scene.shape[1],
         "usable_pixels": int(detection.usable.sum()),
-        "plumes": len(detection.plumes),
+        "plumes": len(measured.plumes),
         "plume_pixels": int(detection.mask.sum()),
         "quality": _quality_names(detection.flags),
         "pixels_flagged": {} if scene.flags is None else flag_counts(scene.flags),
@@ -101,6 +108,10 @@ def _facts(source: str, scene: AnyScene, detection: Detection, detector: Detecto
         "model_sha256": identity.sha256,
         "threshold": identity.threshold,
         "runtime": detection.runtime,
+        "enhancement": measured.enhancement_source,
+        "coefficients": measured.coefficients,
+        "could_show": [asdict(limit) for limit in measured.limits],
+        "notes": list(measured.notes),
         "seconds": {name: round(value, 4) for name, value in asdict(detection.timings).items()},
         "software": SOFTWARE,
     }

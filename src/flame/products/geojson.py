@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,42 +11,18 @@ from jaxtyping import Float, Int
 
 from flame.detection import PixelPolygon, Plume
 from flame.files import write_json
-from flame.physics import airmass_of, kg_per_m2_from_ppm_m, path_factor
+from flame.physics import kg_per_m2_from_ppm_m
+from flame.plumes import LightPath, PlumeRecord
 from flame.products.dateline import Ring, globe_polygons
 from flame.products.geolocate import longitude_latitude, pixel_area_m2
-from flame.scene import Acquisition, GeoGrid
+from flame.rates import Rate
+from flame.scene import GeoGrid
 
-__all__ = ["LightPath", "plume_feature", "plume_properties", "write_geojson"]
+__all__ = ["measured_properties", "plume_feature", "plume_properties", "write_geojson", "write_records"]
 
 _BENDING_DEG = 80.0
-_LOWEST_SUN_DEG = 85.0
-"""Beyond this, flat air is no picture of the Earth's, and an angle is more likely a mistake."""
-
 _DIGITS = 7
 """About a centimetre."""
-
-
-@dataclass(frozen=True)
-class LightPath:
-    """How much more than in the look-up table the light's path makes a column look; see `flame.physics.light_path`.
-
-    Attributes:
-        factor: Score over vertical column.
-        basis: Where the factor comes from, for people.
-    """
-
-    factor: float = 1.0
-    basis: str = "angles of sun and sensor not known; taken as the table's own path"
-
-    @classmethod
-    def of(cls, acquisition: Acquisition) -> LightPath:
-        """The path of a scene; the table's own if the sun's angle is not known or too low for flat air."""
-        sun, view = acquisition.solar_zenith_deg, acquisition.view_zenith_deg
-        if sun is None or not 0 <= sun <= _LOWEST_SUN_DEG:
-            return cls()
-        if view is None or not 0 <= view <= _LOWEST_SUN_DEG:
-            return cls(path_factor(airmass_of(sun, 0.0)), "angle of the sun; the sensor taken as straight above")
-        return cls(path_factor(airmass_of(sun, view)), "angles of sun and sensor")
 
 
 def plume_properties(plume: Plume, number: int, geo: GeoGrid | None, light: LightPath) -> dict[str, Any]:
@@ -172,4 +147,87 @@ def write_geojson(
     ordered = sorted(plumes, key=lambda plume: -plume.integrated_ppm_m_px)
     path_taken = light or LightPath()
     features = [plume_feature(plume, number, geo, path_taken, extra) for number, plume in enumerate(ordered, start=1)]
+    write_json(path, {"type": "FeatureCollection", "features": features})
+
+
+def measured_properties(record: PlumeRecord) -> dict[str, Any]:
+    """What was measured of a plume, by name and unit; what is not known is left out."""
+    properties: dict[str, Any] = {
+        "plume_id": record.id,
+        "parts": record.plume.parts,
+        "at_edge": record.at_edge,
+        "source_row": record.source.row,
+        "source_col": record.source.col,
+        "image_direction_deg": round(record.image_deg, 1),
+        "rates": [_rate_properties(rate) for rate in record.rates],
+        "notes": list(record.notes),
+    }
+    if record.source.longitude_deg is not None and record.source.latitude_deg is not None:
+        properties |= {
+            "source_longitude": round(record.source.longitude_deg, _DIGITS),
+            "source_latitude": round(record.source.latitude_deg, _DIGITS),
+        }
+    if (shape := record.shape) is not None:
+        properties |= {
+            "direction_deg": round(shape.to_deg, 1),
+            "length_m": round(shape.length_m, 1),
+            "width_m": round(shape.width_m, 1),
+            "fetch_m": round(shape.fetch_m, 1),
+        }
+    if (mass := record.mass) is not None:
+        properties |= {
+            "mass_kg": _figures(mass.ime_kg),
+            "mass_sigma_kg": _figures(mass.sigma_kg),
+            "background_ppm_m": round(mass.background_ppm_m, 2),
+            "kg_per_m2_per_ppm_m": _figures(mass.kg_per_m2),
+        }
+    if (unit := record.unit_rate) is not None:
+        properties |= {
+            "kg_h_per_m_s": _figures(unit.kg_h_per_m_s),
+            "sigma_kg_h_per_m_s": _figures(unit.sigma_kg_h_per_m_s),
+        }
+    if (check := record.check) is not None:
+        properties |= {
+            "spectral_p_value": _figures(check.p_value),
+            "spectral_methane_ppm_m": round(check.alpha_ppm_m, 1),
+            "spectral_sigma_ppm_m": round(check.sigma_ppm_m, 1),
+        }
+    return properties
+
+
+def _rate_properties(rate: Rate) -> dict[str, Any]:
+    return {
+        "method": rate.method,
+        "rate_kg_h": _figures(rate.kg_h),
+        "sigma_kg_h": _figures(rate.sigma_kg_h),
+        "wind_m_s": rate.wind.speed_m_s,
+        "wind_sigma_m_s": rate.wind.error_m_s,
+        "wind_from_deg": rate.wind.from_deg,
+        "wind_source": rate.wind.source,
+        "effective_wind_m_s": _figures(rate.effective_m_s),
+        "coefficients": rate.coefficients,
+        "note": rate.note,
+    }
+
+
+def _figures(value: float) -> float:
+    """Six figures, which is more than anything here is known to."""
+    return float(f"{value:.6g}")
+
+
+def write_records(
+    path: Path, records: Sequence[PlumeRecord], geo: GeoGrid | None, extra: Mapping[str, Any] | None = None
+) -> None:
+    """Writes measured plumes in their order, under a temporary name and renames it.
+
+    Args:
+        path: The file.
+        records: The plumes.
+        geo: Where the scene is, if known.
+        extra: Properties for every plume: source file, sensor, time, model.
+    """
+    features = [
+        plume_feature(record.plume, record.number, geo, record.light, measured_properties(record) | dict(extra or {}))
+        for record in records
+    ]
     write_json(path, {"type": "FeatureCollection", "features": features})

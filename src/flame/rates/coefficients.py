@@ -18,7 +18,7 @@ OWN = "flame"
 
 @dataclass(frozen=True)
 class EffectiveWind:
-    """`U_eff = slope * U10 + offset`: the speed at which a plume of sqrt(area) loses its mass.
+    """`U_eff = slope * U10 + offset`: the speed at which a plume's length of a method loses its mass.
 
     Attributes:
         slope: Of the wind at 10 m.
@@ -39,9 +39,12 @@ class EffectiveWind:
 
 @lru_cache(maxsize=1)
 def _stored() -> dict[str, Any]:
-    text = (files("flame.rates") / "data" / "effective_wind.json").read_text()
-    stored: dict[str, Any] = json.loads(text)["sets"]
-    return stored
+    """The sets: this project's own, as `flame bench wind` wrote it, and those of others."""
+    own, others = (
+        json.loads((files("flame.rates") / "data" / name).read_text())
+        for name in ("flame_effective_wind.json", "effective_wind.json")
+    )
+    return {OWN: own, **others["sets"]}
 
 
 def coefficient_sets() -> dict[str, list[str]]:
@@ -55,21 +58,19 @@ def effective_wind(name: str, sensor: str | None, method: str = "ime") -> Effect
     Args:
         name: A set in `coefficient_sets`.
         sensor: Sensor as in `flame.physics.SENSORS`; a set may hold an entry "any" for others.
-        method: "ime", or "cross-section" for the wind that carries the gas through a transect.
+        method: "ime", "fetch" or "cross-section".
 
     Raises:
-        RateError: If there is no such set, or it has nothing for that sensor.
+        RateError: If there is no such set, or it has nothing for that sensor and method.
     """
     sets = _stored()
     if name not in sets:
         raise RateError(f"no effective-wind coefficients '{name}'; known are {', '.join(sets)}")
     sensors = sets[name]["sensors"]
-    entry = sensors.get(sensor or "any", sensors.get("any"))
-    if method != "ime":
-        entry = (entry or {}).get(method)
+    entry = sensors.get(sensor or "any", sensors.get("any", {})).get(method)
     if entry is None:
         raise RateError(
             f"the effective-wind coefficients '{name}' have none for {sensor or 'this sensor'} by {method}; they "
-            f"have {', '.join(sorted(sensors))}"
+            f"have {', '.join(f'{each} by {how}' for each in sorted(sensors) for how in sensors[each])}"
         )
     return EffectiveWind(entry["slope"], entry["offset_m_s"], entry.get("residual", 0.0), sets[name]["source"])

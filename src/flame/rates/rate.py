@@ -14,11 +14,11 @@ from jaxtyping import Float
 
 from flame.physics.wind import Wind
 from flame.rates.coefficients import EffectiveWind
-from flame.rates.mass import PlumeMass, RateError
+from flame.rates.mass import PlumeMass
 from flame.rates.pixels import PlumePixels
 from flame.rates.shape import PlumeShape
 
-__all__ = ["Rate", "cross_section_rate", "fetch_rate", "ime_rate"]
+__all__ = ["SECONDS_PER_HOUR", "LineDensity", "Rate", "cross_section_rate", "fetch_rate", "ime_rate", "line_density"]
 
 SECONDS_PER_HOUR = 3600.0
 _DRAWS = 2000
@@ -36,6 +36,7 @@ class Rate:
         wind: The wind it was found with.
         effective_m_s: The speed that the mass was divided by its length with.
         length_m: That length.
+        coefficients: Name of the set of effective-wind coefficients, or nothing.
         note: What a reader should know about this number, or nothing.
     """
 
@@ -45,7 +46,23 @@ class Rate:
     wind: Wind
     effective_m_s: float
     length_m: float
+    coefficients: str = ""
     note: str = ""
+
+
+@dataclass(frozen=True)
+class LineDensity:
+    """Mass in each metre along a plume.
+
+    Attributes:
+        kg_per_m: Mean over cross-sections.
+        sigma_kg_per_m: Standard error of that mean, by the cross-sections' own spread.
+        sections: How many there were.
+    """
+
+    kg_per_m: float
+    sigma_kg_per_m: float
+    sections: int
 
 
 def ime_rate(
@@ -79,50 +96,53 @@ def ime_rate(
     speeds = coefficients.slope * _drawn_winds(wind, rng) + coefficients.offset_m_s
     factor = np.exp(coefficients.residual * rng.standard_normal(_DRAWS))
     draws = SECONDS_PER_HOUR * ime * speeds / lengths * factor
-    return Rate("ime", rate, float(np.std(draws)), wind, effective, length, _calm(wind))
+    return Rate("ime", rate, float(np.std(draws)), wind, effective, length, note=_calm(wind))
 
 
-def fetch_rate(mass: PlumeMass, shape: PlumeShape, wind: Wind) -> Rate:
-    """EMIT L2B's simple IME: `Q = 3600 IME U10 / fetch`, errors of mass and wind added in squares."""
-    per_m_s = SECONDS_PER_HOUR * mass.ime_kg / shape.fetch_m
-    from_mass = SECONDS_PER_HOUR * mass.sigma_kg / shape.fetch_m * wind.speed_m_s
-    sigma = float(np.hypot(from_mass, per_m_s * wind.error_m_s))
-    return Rate("fetch", per_m_s * wind.speed_m_s, sigma, wind, wind.speed_m_s, shape.fetch_m, _calm(wind))
+def fetch_rate(mass: PlumeMass, fetch_m: float, wind: Wind, coefficients: EffectiveWind | None = None) -> Rate:
+    """`Q = 3600 IME U_eff / fetch`; EMIT L2B's simple IME, where U_eff is U10, unless coefficients are given.
+
+    Errors of mass, wind and coefficients are added in squares.
+    """
+    law = coefficients or EffectiveWind(1.0, 0.0)
+    effective = law.at(wind.speed_m_s)
+    per_m_s = SECONDS_PER_HOUR * mass.ime_kg / fetch_m
+    parts = (
+        SECONDS_PER_HOUR * mass.sigma_kg / fetch_m * effective,
+        per_m_s * law.slope * wind.error_m_s,
+        per_m_s * effective * law.residual,
+    )
+    sigma = float(np.sqrt(np.sum(np.square(parts))))
+    return Rate("fetch", per_m_s * effective, sigma, wind, effective, fetch_m, note=_calm(wind))
 
 
-def cross_section_rate(
-    pixels: PlumePixels, shape: PlumeShape, kg_per_m2: float, wind: Wind, coefficients: EffectiveWind
-) -> Rate:
-    """Mean over cross-sections of the mass in each metre of the plume, times the wind that carries it.
+def line_density(pixels: PlumePixels, shape: PlumeShape, kg_per_m2: float) -> LineDensity | None:
+    """The mass in each metre of a plume, averaged over cross-sections of two pixels; None for a plume too short.
 
     The ends are left out: the first pixels hold gas that still spreads, the last ones where the outline closes.
-
-    Raises:
-        RateError: If the plume is shorter than three cross-sections.
     """
-    per_metre = _line_density(pixels, shape, kg_per_m2)
-    if per_metre.size < _LEAST_TRANSECTS:
-        raise RateError(f"the plume is too short for cross-sections: {per_metre.size} of at least {_LEAST_TRANSECTS}")
-    effective = coefficients.at(wind.speed_m_s)
-    mean = float(per_metre.mean())
-    spread = float(per_metre.std(ddof=1)) / float(np.sqrt(per_metre.size))
-    rate = SECONDS_PER_HOUR * mean * effective
-    shares = (
-        spread / max(abs(mean), 1e-12),
-        coefficients.slope * wind.error_m_s / max(effective, 1e-12),
-        coefficients.residual,
-    )
-    sigma = abs(rate) * float(np.sqrt(np.sum(np.square(shares))))
-    return Rate("cross-section", rate, sigma, wind, effective, shape.length_m, _calm(wind))
-
-
-def _line_density(pixels: PlumePixels, shape: PlumeShape, kg_per_m2: float) -> Float[np.ndarray, " transect"]:
-    """Mass in kg of each metre of the plume, in steps of two pixels, without the first and the last step."""
     along, _ = pixels.along(shape.to_deg)
     step = 2.0 * pixels.side_m
     number = np.floor((along - along.min()) / step).astype(int)
     mass = np.bincount(number, pixels.column_ppm_m * kg_per_m2 * pixels.area_m2)
-    return np.asarray(mass[1:-1] / step)
+    per_metre = mass[1:-1] / step
+    if per_metre.size < _LEAST_TRANSECTS:
+        return None
+    spread = float(per_metre.std(ddof=1)) / float(np.sqrt(per_metre.size))
+    return LineDensity(float(per_metre.mean()), spread, int(per_metre.size))
+
+
+def cross_section_rate(density: LineDensity, length_m: float, wind: Wind, coefficients: EffectiveWind) -> Rate:
+    """The mass in each metre of a plume times the wind that carries it."""
+    effective = coefficients.at(wind.speed_m_s)
+    rate = SECONDS_PER_HOUR * density.kg_per_m * effective
+    shares = (
+        density.sigma_kg_per_m / max(abs(density.kg_per_m), 1e-12),
+        coefficients.slope * wind.error_m_s / max(effective, 1e-12),
+        coefficients.residual,
+    )
+    sigma = abs(rate) * float(np.sqrt(np.sum(np.square(shares))))
+    return Rate("cross-section", rate, sigma, wind, effective, length_m, note=_calm(wind))
 
 
 def _drawn_winds(wind: Wind, rng: np.random.Generator) -> Float[np.ndarray, " draw"]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from scipy.spatial import ConvexHull, QhullError
 from scipy.spatial.distance import pdist
 
 from flame.rates.pixels import PlumePixels
 
-__all__ = ["PlumeShape", "fetch_m", "find_shape", "merge_parts"]
+__all__ = ["PlumeShape", "fetch_m", "find_shape"]
 
 _END_SHARE = 0.25
 """Share of a plume's length that counts as one of its ends."""
@@ -104,29 +104,3 @@ def fetch_m(pixels: PlumePixels) -> float:
             place = place[[order[0], order[-1]]]
     longest = float(pdist(place).max()) if len(place) > 1 else 0.0
     return longest + pixels.side_m
-
-
-def merge_parts(
-    east_m: Float[np.ndarray, " part"],
-    north_m: Float[np.ndarray, " part"],
-    radius_m: Float[np.ndarray, " part"],
-    reach_m: float,
-    usable: Bool[np.ndarray, " part"] | None = None,
-) -> Int[np.ndarray, " part"]:
-    """Numbers of the plumes that fragments belong to: those whose rims are nearer than `reach_m` are one plume.
-
-    Args:
-        east_m: Centre of each fragment.
-        north_m: Centre of each fragment.
-        radius_m: Half its largest extent.
-        reach_m: Largest gap inside one plume.
-        usable: Fragments that may be joined at all.
-    """
-    count = east_m.size
-    number = np.arange(count)
-    free = np.ones(count, np.bool_) if usable is None else usable
-    gap = np.hypot(east_m[:, None] - east_m, north_m[:, None] - north_m) - radius_m[:, None] - radius_m
-    near = (gap <= reach_m) & free[:, None] & free
-    for one, other in zip(*np.nonzero(np.triu(near, 1)), strict=True):
-        number[number == number[other]] = number[one]
-    return np.asarray(np.unique(number, return_inverse=True)[1])

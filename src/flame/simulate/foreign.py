@@ -80,7 +80,7 @@ def _patch(rng: np.random.Generator, shape: tuple[int, int]) -> Float32[np.ndarr
     field = fractal(rng, shape, float(rng.uniform(1.5, 3.5)))[0]
     edge = np.float32(np.quantile(field, rng.uniform(0.4, 0.97)))
     softness = np.float32(rng.uniform(0.02, 0.6) * float(field.std()))
-    return np.clip((field - edge) / softness + np.float32(0.5), 0, 1).astype(np.float32)
+    return np.asarray(np.clip((field - edge) / softness + np.float32(0.5), 0, 1), dtype=np.float32)
 
 
 def draw_foreign(

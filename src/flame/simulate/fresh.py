@@ -176,9 +176,7 @@ class FreshTiles:
         return radiance, ground.valid & (other.valid | (share == 0))
 
 
-def _strength(
-    column: Float32[np.ndarray, "row col"], visible_ppm_m: Float32[np.ndarray, " pixel"]
-) -> float:
+def _strength(column: Float32[np.ndarray, "row col"], visible_ppm_m: Float32[np.ndarray, " pixel"]) -> float:
     """What a column is to be multiplied by for its strong pixels to equal the visible noise."""
     strong = float(np.quantile(column, _STRONG))
     return float(np.median(visible_ppm_m)) / strong if strong > 0 and visible_ppm_m.size else 1.0

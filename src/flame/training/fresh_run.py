@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from queue import Empty
 
 import numpy as np
 import torch
 import torch.multiprocessing as processes
 import torch.nn.functional as F
 from jaxtyping import Float64
-from safetensors.torch import save
 from torch import Tensor
 
-from flame.files import write_whole
+from flame.errors import FlameError
 from flame.models.plus import LEVELS_PPM_M, FlamePlus, PlaneBatch, PlusOutput, PlusSettings
+from flame.models.plus.weights import FILE, save_plus
 from flame.prepare.planes import GRID_NM
 from flame.training.fresh_tiles import FreshBatch, FreshSource, draw_batch
 
-__all__ = ["FreshRunSettings", "PlusLosses", "learn_conditioning", "plus_loss", "planes_of", "train_fresh"]
+__all__ = ["FreshRunSettings", "PlusLosses", "learn_conditioning", "planes_of", "plus_loss", "train_fresh"]
 
 CHECKPOINT = "checkpoint.pt"
-MODEL = "model.safetensors"
+_PATIENCE_S = 5.0
 _SQRT_PI = math.sqrt(math.pi)
 
 
@@ -73,7 +73,7 @@ def planes_of(model: FlamePlus, batch: FreshBatch) -> PlaneBatch:
     """A batch as the network takes it."""
     return PlaneBatch(
         model.spectral(batch.spectra),
-        *(batch.fields, batch.windows, batch.estimate_ppm_m, batch.sigma_ppm_m, batch.usable),
+        *(batch.fields, batch.windows, batch.estimate_ppm_m, batch.sigma_ppm_m),
     )
 
 
@@ -100,7 +100,7 @@ def plus_loss(out: PlusOutput, batch: FreshBatch) -> PlusLosses:
     miss = (torch.asinh(out.score_sigma) - truth).abs()
     plume = seen & (batch.enhancement_ppm_m > 0.5 * batch.sigma_ppm_m)
     score = 0.5 * (_mean(miss, plume) + _mean(miss, seen & ~plume))
-    parts = (_mean(by_level, seen), _mean(outline, seen), _mean(crps, seen), score)
+    parts = (_mean(by_level, batch.valid), _mean(outline, batch.valid), _mean(crps, seen), score)
     total = 4.0 * parts[0] + parts[1] + 0.2 * parts[2] + 0.05 * parts[3]
     return PlusLosses(total, *parts)
 
@@ -132,12 +132,14 @@ def _draw_for_ever(
     while True:
         bigger = bool(large.value)  # type: ignore[attr-defined]
         rng = np.random.default_rng((seed, index))
-        size, tiles = (2 * run.size, max(1, run.tiles // 2)) if bigger else (run.size, run.tiles)
+        size, tiles = (min(2 * run.size, source.largest), max(1, run.tiles // 2)) if bigger else (run.size, run.tiles)
         out.put(draw_batch(rng, source, size, tiles))  # type: ignore[attr-defined]
         index += run.workers
 
 
-def _batches(source: FreshSource, seed: int, first: int, run: FreshRunSettings, large: object) -> Iterator[FreshBatch]:
+def _batches(
+    source: FreshSource, seed: int, first: int, run: FreshRunSettings, large: object
+) -> Generator[FreshBatch, None, None]:
     context = processes.get_context("fork")
     queue = context.Queue(maxsize=2 * run.workers + 2)
     workers = [
@@ -146,14 +148,18 @@ def _batches(source: FreshSource, seed: int, first: int, run: FreshRunSettings, 
     ]
     for worker in workers:
         worker.start()
-    while True:
-        yield queue.get(timeout=600)
-
-
-def _save(folder: Path, settings: PlusSettings, kept: dict[str, Tensor], facts: dict[str, object]) -> None:
-    tensors = {name: tensor.contiguous() for name, tensor in kept.items()}
-    text = {"settings": settings.to_json(), "facts": json.dumps(facts)}
-    write_whole(folder / MODEL, save(tensors, metadata=text))
+    try:
+        while True:
+            try:
+                batch = queue.get(timeout=_PATIENCE_S)
+            except Empty:
+                if not all(worker.is_alive() for worker in workers):
+                    raise FlameError("a process that draws tiles died; its message stands above") from None
+                continue
+            yield batch
+    finally:
+        for worker in workers:
+            worker.terminate()
 
 
 def train_fresh(
@@ -219,17 +225,18 @@ def train_fresh(
             means = {name: value / 50 for name, value in sums.items()}
             sums = {}
             if not math.isfinite(means["total"]):
-                raise FloatingPointError(f"the loss became {means['total']} at step {step}")
+                raise FlameError(f"the loss became {means['total']} at step {step}; lower the learning rate")
             line = f"{step},{seconds:.0f},{rate:.2e}," + ",".join(f"{value:.5f}" for value in means.values())
             with (folder / "log.csv").open("a") as log:
                 log.write(line + "\n")
             print(line, flush=True)
         if time.monotonic() - saved > 60.0 * run.checkpoint_minutes:
             _checkpoint(checkpoint, model, optimizer, average, step, before_s + time.monotonic() - began, drawn)
-            _save(folder, settings, average, {"step": step, "run": asdict(run), **(facts or {})})
+            save_plus(folder / FILE, settings, average, {"step": step, "run": asdict(run), **(facts or {})})
             saved = time.monotonic()
+    coming.close()
     _checkpoint(checkpoint, model, optimizer, average, step, 60.0 * run.minutes, drawn)
-    _save(folder, settings, average, {"step": step, "run": asdict(run), **(facts or {})})
+    save_plus(folder / FILE, settings, average, {"step": step, "run": asdict(run), **(facts or {})})
     model.load_state_dict(average)
     return model.eval()
 

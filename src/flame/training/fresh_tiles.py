@@ -53,6 +53,7 @@ class FreshBatch:
     Attributes:
         spectra: Their spectra.
         fields, windows, estimate_ppm_m, sigma_ppm_m, usable: Their planes.
+        valid: Pixels that were seen; those that are too dark to tell are among them, and part of a plume too.
         enhancement_ppm_m: The truth.
         smooth_ppm_m: The truth as levels are drawn on it.
         outline: What an annotator would outline.
@@ -64,6 +65,7 @@ class FreshBatch:
     estimate_ppm_m: Float32[Tensor, "batch row col"]
     sigma_ppm_m: Float32[Tensor, "batch row col"]
     usable: Bool[Tensor, "batch row col"]
+    valid: Bool[Tensor, "batch row col"]
     enhancement_ppm_m: Float32[Tensor, "batch row col"]
     smooth_ppm_m: Float32[Tensor, "batch row col"]
     outline: Bool[Tensor, "batch row col"]
@@ -94,6 +96,12 @@ class FreshSource:
         )
     )
     planes: PlaneSettings = field(default_factory=PlaneSettings)
+
+    @property
+    def largest(self) -> int:
+        """Side of the largest tile that all ground has room for."""
+        grounds = [*self.simulated, *(ground for each in self.real.values() for ground in each)]
+        return min(int(min(ground.valid.shape)) for ground in grounds)
 
     def ground(self, rng: np.random.Generator, name: str | None, size: int) -> tuple[Background, FreshSettings]:
         """A part of some ground, and how it is to be changed."""
@@ -138,6 +146,8 @@ def draw_batch(
     Raises:
         FlameError: If no tile could be prepared.
     """
+    if size > source.largest:
+        raise FlameError(f"tiles of {size} pixels cannot be cut from ground of {source.largest}; make larger ground")
     if name == "":
         weights = np.array([share.share for share in shares])
         name = shares[int(rng.choice(len(shares), p=weights / weights.sum()))].name
@@ -178,6 +188,7 @@ def draw_batch(
         estimate_ppm_m=stack([planes.estimate_ppm_m for _, planes, _ in tiles]),
         sigma_ppm_m=stack([planes.sigma_ppm_m for _, planes, _ in tiles]),
         usable=stack([planes.usable for _, planes, _ in tiles]),
+        valid=stack([tile.valid for tile, _, _ in tiles]),
         enhancement_ppm_m=stack(truth),
         smooth_ppm_m=stack([gaussian_filter(array, _LABEL_SMOOTHING_PX) for array in truth]),
         outline=stack([tile.label for tile, _, _ in tiles if tile.label is not None]),

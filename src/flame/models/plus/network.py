@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from flame.models.backbones import make_backbone
@@ -22,13 +22,14 @@ from flame.models.pointwise import pointwise
 from flame.prepare.planes import FIELD_NAMES, GRID_NM
 from flame.prepare.planes.wavelengths import WINDOWS_NM
 
-__all__ = ["OUTPUTS", "FlamePlus", "PlaneBatch", "PlusOutput", "SpectralBatch"]
+__all__ = ["LOG_SPREADS", "OUTPUTS", "FlamePlus", "PlaneBatch", "PlusOutput", "SpectralBatch"]
 
 OUTPUTS = len(LEVELS_PPM_M) + 3
 """Logits of the levels, logit of the outline, median and log-spread of the enhancement."""
 
 _FIRST_LOGIT = -4.0
-_LEAST_LOG, _MOST_LOG = -4.0, 4.0
+LOG_SPREADS = (-4.0, 4.0)
+"""Between which the log-spread of the enhancement is held."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,7 @@ class PlaneBatch:
 
     Attributes:
         spectral: Learned functions of wavelength applied to the spectra, in standard deviations.
-        fields, windows, estimate_ppm_m, sigma_ppm_m, usable: As in `flame.prepare.planes.PlaneTile`.
+        fields, windows, estimate_ppm_m, sigma_ppm_m: As in `flame.prepare.planes.PlaneTile`.
     """
 
     spectral: Float[Tensor, "batch function row col"]
@@ -63,7 +64,6 @@ class PlaneBatch:
     windows: Float[Tensor, "batch window row col"]
     estimate_ppm_m: Float[Tensor, "batch row col"]
     sigma_ppm_m: Float[Tensor, "batch row col"]
-    usable: Bool[Tensor, "batch row col"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +83,14 @@ class PlusOutput:
     median: Float[Tensor, "batch row col"]
     log_spread: Float[Tensor, "batch row col"]
     score_sigma: Float[Tensor, "batch row col"]
+
+
+def _compressed(value: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
+    """asinh, spelled out for ONNX, whose exporter does not know it."""
+    if not torch.onnx.is_in_onnx_export():
+        return torch.asinh(value)
+    size = value.abs()
+    return torch.sign(value) * torch.log(size + torch.sqrt(size * size + 1.0))
 
 
 class FlamePlus(nn.Module):
@@ -149,31 +157,54 @@ class FlamePlus(nn.Module):
         parts = [torch.asinh(planes.spectral)] if kind.functions else []
         if kind.fields:
             parts += [planes.fields, torch.asinh(planes.windows)]
-        weight, bias = self.lift.weight[:, :, 0, 0], self.lift.bias
-        assert bias is not None
-        z = self.backbone(pointwise(torch.cat(parts, 1), weight, bias))
-        score = self.score(z, planes)
-        joined = [z] + [planes.fields] * kind.fields
-        if kind.score:
-            enhancement = score * planes.sigma_ppm_m / kind.planes.reference_ppm_m
-            joined += [torch.asinh(score)[:, None], torch.asinh(enhancement)[:, None] * planes.usable[:, None]]
-        out = self.project(self.segmentation(torch.cat(joined, 1)))
+        z = self.features(torch.cat(parts, 1))
+        score = self.score(z, planes.windows, planes.estimate_ppm_m / planes.sigma_ppm_m)
+        out = self.judge(z, planes.fields, score, score * planes.sigma_ppm_m / kind.planes.reference_ppm_m)
         levels = len(LEVELS_PPM_M)
         return PlusOutput(
             level_logits=out[:, :levels],
             outline_logit=out[:, levels],
             median=torch.asinh(score) + out[:, levels + 1],
-            log_spread=out[:, levels + 2].clamp(_LEAST_LOG, _MOST_LOG),
+            log_spread=out[:, levels + 2].clamp(*LOG_SPREADS),
             score_sigma=score,
         )
 
+    def features(self, seen: Float[Tensor, "batch plane row col"]) -> Float[Tensor, "batch width row col"]:
+        """Features of all planes that the lift sees."""
+        weight, bias = self.lift.weight[:, :, 0, 0], self.lift.bias
+        assert bias is not None
+        z: Tensor = self.backbone(pointwise(seen, weight, bias))
+        return z
+
+    def judge(
+        self,
+        z: Float[Tensor, "batch width row col"],
+        fields: Float[Tensor, "batch field row col"],
+        score: Float[Tensor, "batch row col"],
+        enhancement: Float[Tensor, "batch row col"],
+    ) -> Float[Tensor, "batch output row col"]:
+        """All outputs, from features, fields and the score in standard deviations and in units of the reference."""
+        joined = [z] + [fields] * self.settings.fields
+        if self.settings.score:
+            joined += [_compressed(score)[:, None], _compressed(enhancement)[:, None]]
+        out: Tensor = self.project(self.segmentation(torch.cat(joined, 1)))
+        return out
+
     def score(
-        self, z: Float[Tensor, "batch width row col"], planes: PlaneBatch
+        self,
+        z: Float[Tensor, "batch width row col"],
+        windows: Float[Tensor, "batch window row col"],
+        start: Float[Tensor, "batch row col"],
     ) -> Float[Tensor, "batch row col"]:
-        """The physics-guided score in standard deviations: the filter's estimate, its spectrum weighed anew."""
-        start = planes.estimate_ppm_m / planes.sigma_ppm_m
+        """The physics-guided score in standard deviations: the filter's estimate, its spectrum weighed anew.
+
+        Args:
+            z: Features.
+            windows: What each window contributes to the estimate.
+            start: The estimate.
+        """
         if not self.settings.score:
             return start
         weight, background = F.softplus(self.weight_head(z)), self.background_head(z)
-        change = ((weight - 1.0) * planes.windows - weight * background).sum(1)
-        return start + change * planes.usable
+        change: Tensor = ((weight - 1.0) * windows - weight * background).sum(1)
+        return start + change

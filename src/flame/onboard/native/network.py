@@ -10,8 +10,9 @@ from threadpoolctl import ThreadpoolController
 
 from flame.kernels import Image, Kernels, images, pack
 from flame.onboard.manifest import Manifest, NetworkFacts
-from flame.onboard.native.operator import LINEAR, Crew, Operator, pack_scaled, pack_up
+from flame.onboard.native.operator import Crew, pack_scaled
 from flame.onboard.native.shapes import check_shapes
+from flame.onboard.native.trunk import Trunk
 from flame.physics import ABSORPTION_UNIT_PPM_M
 
 __all__ = ["NativeNetwork"]
@@ -46,18 +47,11 @@ class NativeNetwork:
         self._blas = ThreadpoolController()
         self._bands, self._side = len(manifest.band_centres_nm), manifest.tile
         width = len(arrays["lift.weight"])
-        self._lifted, self._z = (Image(width, self._side, self._side) for _ in range(2))
-        backbone = {name.removeprefix("backbone."): a for name, a in arrays.items() if name.startswith("backbone.")}
-        self._coarse = {name: a for name, a in backbone.items() if not name.startswith(("blocks.", "operator."))}
-        own = {name.removeprefix("operator."): a for name, a in backbone.items() if name not in self._coarse}
-        side = self._side // 2 if self._coarse else self._side
-        self._operator = Operator(crew, own, side, side)
-        self._trunk = Image(width, side, side) if self._coarse else self._lifted
+        self._trunk = Trunk(crew, arrays, width, self._side)
         self._clipped = Image(1, self._side, self._side)
         self._rgb = Image(3, self._side, self._side)
         self._score, self._probability = (np.zeros((self._side, self._side), dtype=np.float32) for _ in range(2))
         self._no_fields = np.zeros((1, 0, self._side, self._side), dtype=np.float32)
-        self._nothing = np.zeros(max(width, self._bands), dtype=np.float32)
 
     def infer(
         self, inputs: Mapping[str, Float32[np.ndarray, ...]]
@@ -70,7 +64,7 @@ class NativeNetwork:
     def _infer(self, inputs: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         spectra = inputs["whitened" if "whitened" in inputs else "log_radiance"]
         self._lift(spectra, inputs)
-        z, gate = self._features()
+        z, gate = self._trunk.run()
         if "heads.w_sw" in self._arrays:
             self._find_score(spectra, z, gate, self._direction(inputs))
         if "rgb" in inputs:
@@ -88,22 +82,8 @@ class NativeNetwork:
         packed, bias = pack(weight), self._arrays["lift.bias"]
         self._crew.kernels.lift(
             *(self._crew.threads, self._side, self._side, spectra.ctypes.data, self._bands, spectra.shape[2]),
-            *(fields.ctypes.data, fields.shape[1], packed.ctypes.data, bias.ctypes.data, self._lifted.struct()),
+            *(fields.ctypes.data, fields.shape[1], packed.ctypes.data, bias.ctypes.data, self._trunk.lifted.struct()),
         )
-
-    def _features(self) -> tuple[Image, np.ndarray]:
-        """Features and the factors of their channels."""
-        if not self._coarse:
-            return self._operator.run(self._lifted)
-        coarse, crew = self._coarse, self._crew
-        ones = np.ones(self._lifted.channels, dtype=np.float32)
-        crew.down(self._lifted, 2, pack_scaled(coarse["down.weight"], ones), coarse["down.bias"], LINEAR, self._trunk)
-        features, gate = self._operator.run(self._trunk)
-        up = pack_up(coarse["up.weight"] * gate[:, None, None, None])
-        crew.up([features], 2, up, coarse["up.bias"], LINEAR, self._z)
-        beside = pack_scaled(coarse["beside.weight"], ones)
-        crew.convolve([(self._lifted, 1)], beside, self._nothing, LINEAR, self._z, onto=True)
-        return self._z, ones
 
     def _direction(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
         """What a residual is multiplied by to be in units of tau."""

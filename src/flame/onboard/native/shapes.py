@@ -9,8 +9,10 @@ import numpy as np
 
 from flame.kernels import why_no_network
 from flame.onboard.manifest import Manifest
+from flame.prepare.planes import FIELD_NAMES, GRID_NM
+from flame.prepare.planes.wavelengths import WINDOWS_NM
 
-__all__ = ["check_shapes"]
+__all__ = ["check_plane_shapes", "check_shapes"]
 
 Shape = tuple[int, ...]
 
@@ -24,7 +26,54 @@ def check_shapes(arrays: Mapping[str, np.ndarray], manifest: Manifest) -> None:
     if "lift.weight" not in arrays or "segmentation.layers.0.weight" not in arrays:
         raise ValueError("lift.weight or segmentation.layers.0.weight is missing")
     _check_limits(arrays, manifest)
-    expected = _expected(arrays, manifest)
+    _check_all(arrays, _expected(arrays, manifest))
+
+
+def check_plane_shapes(arrays: Mapping[str, np.ndarray], manifest: Manifest) -> None:
+    """The same for a network of planes.
+
+    Raises:
+        ValueError: The message names the array.
+    """
+    facts = manifest.plane_facts
+    assert facts is not None
+    needed = ("lift.weight", "functions", "segmentation.0.weight", "segmentation.3.weight")
+    if missing := [name for name in needed if name not in arrays or arrays[name].ndim < 2]:
+        raise ValueError(f"{missing[0]} is missing")
+    width, functions = len(arrays["lift.weight"]), len(arrays["functions"])
+    hidden, last = (len(arrays[f"segmentation.{layer}.weight"]) for layer in (0, 3))
+    windows, fields = len(WINDOWS_NM), len(FIELD_NAMES)
+    spectral = [array for name, array in arrays.items() if name.endswith("spectral.weight") and array.ndim == 4]
+    why = why_no_network(
+        tile=manifest.tile,
+        grid=2 if "backbone.beside.weight" in arrays else 1,
+        bands=windows,
+        fields=functions + fields,
+        width=width,
+        hidden=hidden,
+        last=last,
+        modes=max((_modes(array) for array in spectral), default=1),
+    )
+    if why is not None:
+        raise ValueError(why)
+    outputs = len(facts.levels_ppm_m) + 3
+    shapes: dict[str, Shape] = {
+        "functions": (functions, len(GRID_NM)),
+        "lift.weight": (width, functions + fields + windows, 1, 1),
+        "lift.bias": (width,),
+        "segmentation.0.weight": (hidden, width + fields + 2, 3, 3),
+        "segmentation.0.bias": (hidden,),
+        "segmentation.3.weight": (last, hidden, 3, 3),
+        "segmentation.3.bias": (last,),
+        "project.weight": (outputs, last, 1, 1),
+        "project.bias": (outputs,),
+    }
+    for head in ("weight_head", "background_head"):
+        shapes |= {f"{head}.weight": (windows, width, 1, 1), f"{head}.bias": (windows,)}
+    _check_all(arrays, shapes | _backbone(arrays, width))
+
+
+def _check_all(arrays: Mapping[str, np.ndarray], expected: Mapping[str, Shape]) -> None:
     if odd := sorted(expected.keys() ^ arrays.keys()):
         raise ValueError(f"{odd[0]} is {'missing' if odd[0] in expected else 'not known'}")
     for name, shape in expected.items():
@@ -82,6 +131,11 @@ def _expected(arrays: Mapping[str, np.ndarray], manifest: Manifest) -> dict[str,
         shapes |= {f"heads.b_{head}": (bands,) for head in ("sw", "bg")}
         if "target" not in manifest.inputs:
             shapes["direction"] = (bands,)
+    return shapes | _backbone(arrays, width)
+
+
+def _backbone(arrays: Mapping[str, np.ndarray], width: int) -> dict[str, Shape]:
+    shapes: dict[str, Shape] = {}
     coarse = "backbone.beside.weight" in arrays
     prefix = "backbone.operator." if coarse else "backbone."
     if coarse:

@@ -5,7 +5,7 @@ spectral functions integrated over the bands, the filter's estimate and sigma, a
 contributes to the estimate.
 """
 
-from flame.prepare.planes.preparer import PlaneTile, SpectralView, prepare_planes, view_spectra
+from flame.prepare.planes.preparer import MOST_SIGMA_PPM_M, PlaneTile, SpectralView, prepare_planes, view_spectra
 from flame.prepare.planes.settings import FIELD_NAMES, PlaneSettings
 from flame.prepare.planes.tile_preparer import PLANE_INPUTS, PlanePreparer, apply_functions
 from flame.prepare.planes.wavelengths import GRID_NM, band_weights, window_shares
@@ -13,6 +13,7 @@ from flame.prepare.planes.wavelengths import GRID_NM, band_weights, window_share
 __all__ = [
     "FIELD_NAMES",
     "GRID_NM",
+    "MOST_SIGMA_PPM_M",
     "PLANE_INPUTS",
     "PlanePreparer",
     "PlaneSettings",

@@ -24,7 +24,7 @@ TINY = np.float32(1e-2)
 """Added before logarithms; the least share of a clutter window that must be usable."""
 
 MOST_SIGMA_PPM_M = np.float32(1e5)
-"""Stands for the sigma of pixels that are not usable."""
+"""Standard deviation of an estimate that says nothing."""
 
 MOST_SHARE = np.float32(50.0)
 """Windows add no more than this, in standard deviations of the estimate."""
@@ -57,7 +57,8 @@ class PlaneTile:
         windows: Contribution of each part of the spectrum to the estimate, in standard deviations of it.
         estimate_ppm_m: The filter's estimate.
         sigma_ppm_m: Its standard deviation; a large number where not usable.
-        usable: Pixels that take part.
+        usable: Pixels whose own spectrum tells something. The others, too dark or not valid, have no estimate and a
+            huge sigma; what their neighbours say is in the averaged fields.
     """
 
     fields: Float32[np.ndarray, "field row col"]
@@ -170,7 +171,6 @@ def _fields(
     )
     around /= np.maximum(seen, TINY)
     planes[last + 2] = np.float32(0.5) * np.log(around + TINY)
-    planes *= found.usable
     return planes
 
 

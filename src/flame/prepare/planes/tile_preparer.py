@@ -91,8 +91,9 @@ class PlanePreparer:
             first: Where in `radiance` the tile's first row stands; after the last row comes row 0.
         """
         del rgb
+        rows, cols = valid.shape
         floor, _ = find_floor(radiance, valid, self._pixels, first)
-        low, high = self._range(radiance, len(valid), first)
+        low, high = self._range(radiance, rows, first)
         quality = pixel_quality(low, high, valid, self._pixels.saturation_radiance, floor)
         usable = (quality & UNUSABLE) == 0
         try:
@@ -101,8 +102,8 @@ class PlanePreparer:
                 inputs, told = self._made(radiance, usable, first)
         except FilterError:
             return PreparedTile(self.bands, None, quality, usable)
-        quality |= np.where(usable & ~told, np.uint8(Quality.NO_SIGNAL), np.uint8(0))
-        return PreparedTile(self.bands, inputs, quality, usable & told)
+        quality |= np.where(usable & ~told[:rows, :cols], np.uint8(Quality.DARK), np.uint8(0))
+        return PreparedTile(self.bands, inputs, quality, usable)
 
     def _range(
         self, radiance: Float32[np.ndarray, "band ring col"], rows: int, first: int
@@ -116,17 +117,23 @@ class PlanePreparer:
 
     def _made(
         self, radiance: Float32[np.ndarray, "band ring col"], usable: Bool[np.ndarray, "row col"], first: int
-    ) -> tuple[dict[str, Float32[np.ndarray, ...]], Bool[np.ndarray, "row col"]]:
-        """The network's inputs, and the pixels that the filter can tell something of."""
+    ) -> tuple[dict[str, Float32[np.ndarray, ...]], Bool[np.ndarray, "told_row told_col"]]:
+        """The network's inputs, and the pixels whose own spectrum tells something."""
         if self._compiled is not None:
             return self._compiled.inputs, self._compiled.make(radiance, usable, first)
         tile = row_ring(radiance, len(usable), first)
-        planes, view = prepare_planes(tile, self.bands, usable, self.settings)
-        inputs = self._inputs(planes, apply_functions(self._functions, view))
-        if usable.shape != self.shape:
-            grow = (*self.shape, *usable.shape)
-            inputs = {name: _padded(array, grow) for name, array in inputs.items()}
-        return inputs, planes.usable
+        whole, seen = (tile, usable) if usable.shape == self.shape else self._grown(tile, usable)
+        planes, view = prepare_planes(whole, self.bands, seen, self.settings)
+        return self._inputs(planes, apply_functions(self._functions, view)), planes.usable
+
+    def _grown(
+        self, tile: Float32[np.ndarray, "band rows cols"], usable: Bool[np.ndarray, "rows cols"]
+    ) -> tuple[Float32[np.ndarray, "band row col"], Bool[np.ndarray, "row col"]]:
+        """The tile with unusable pixels below and right, as large as all others."""
+        rows, cols = usable.shape
+        whole, seen = np.zeros((len(tile), *self.shape), dtype=np.float32), np.zeros(self.shape, dtype=np.bool_)
+        whole[:, :rows, :cols], seen[:rows, :cols] = tile, usable
+        return whole, seen
 
     def _inputs(
         self, planes: PlaneTile, spectral: Float32[np.ndarray, "function row col"]
@@ -137,11 +144,5 @@ class PlanePreparer:
             "planes": seen[None],
             "windows": planes.windows[None],
             "significance": (planes.estimate_ppm_m / planes.sigma_ppm_m)[None],
-            "sigma": np.where(planes.usable, planes.sigma_ppm_m / unit, np.float32(0))[None],
+            "sigma": (planes.sigma_ppm_m / unit)[None],
         }
-
-
-def _padded(array: Float32[np.ndarray, ...], grow: tuple[int, int, int, int]) -> Float32[np.ndarray, ...]:
-    """An array with zeros below and right: what is not usable is 0 everywhere."""
-    rows, cols, have_rows, have_cols = grow
-    return np.pad(array, [(0, 0)] * (array.ndim - 2) + [(0, rows - have_rows), (0, cols - have_cols)])

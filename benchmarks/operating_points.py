@@ -1,0 +1,173 @@
+"""What a packaged model's sensitivities are worth: precision, recall, plumes found, false plumes, and its calibration.
+
+    python benchmarks/operating_points.py MODEL.onnx --real CHIP.npz --json OUT.json --plot reliability.png
+
+Plumes and noise are drawn afresh on unseen simulated ground and on real scenes that were not trained on; half of the
+tiles have no plume at all. Labels are an annotator's outlines, which follow the noise, and true levels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from scipy.ndimage import gaussian_filter, label
+
+from flame import open_scene
+from flame.detection import DecisionRule, PixelCounts, plume_mask
+from flame.detection.reliability import Reliability
+from flame.onboard import Detector, load_model
+from flame.onboard.asked import Asked
+from flame.physics import sensor
+from flame.scene import Scene
+from flame.simulate import (
+    FreshSettings,
+    FreshTiles,
+    NoisePool,
+    PlumePool,
+    PlumeSettings,
+    Range,
+    draw_background,
+    make_plume_pool,
+    preset,
+)
+from flame.simulate.backgrounds import Background
+from flame.training.real_ground import real_ground
+
+LEVELS_PPM_M = (250.0, 500.0, 1000.0)
+SIDE = 256
+_EIGHT = np.ones((3, 3), np.bool_)
+
+
+def grounds(given: argparse.Namespace) -> dict[str, dict[str, list[Background]]]:
+    """Ground by kind and sensor."""
+    rng = np.random.default_rng(given.seed)
+    scenes = {path.stem: open_scene(path).methane() for path in given.real}
+    found: dict[str, dict[str, list[Background]]] = (
+        {"real": real_ground(scenes, given.sensor, SIDE, rng)} if scenes else {}
+    )
+    for kind in ("wide", "permian"):
+        found[kind] = {
+            name: [
+                draw_background(np.random.default_rng((given.seed, i)), preset(kind, size=SIDE, sensor_name=name), kind)
+                for i in range(given.ground)
+            ]
+            for name in given.sensor
+        }
+    return found
+
+
+def plumes_found(mask: np.ndarray, outline: np.ndarray) -> tuple[int, int, int]:
+    """Outlines, outlines of which something was found, and found plumes that touch none."""
+    drawn, outlines = label(outline, structure=_EIGHT)
+    seen, plumes = label(mask, structure=_EIGHT)
+    hit = np.unique(drawn[mask & outline])
+    touching = np.unique(seen[mask & outline])
+    return outlines, int((hit > 0).sum()), plumes - int((touching > 0).sum())
+
+
+def main() -> None:
+    """Measures and prints."""
+    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    asked.add_argument("model", type=Path)
+    asked.add_argument("--real", type=Path, action="append", default=[])
+    asked.add_argument("--sensor", action="append")
+    asked.add_argument("--tiles", type=int, default=16, help="tiles for each ground and sensor")
+    asked.add_argument("--ground", type=int, default=6)
+    asked.add_argument("--seed", type=int, default=900)
+    asked.add_argument("--json", type=Path)
+    asked.add_argument("--plot", type=Path)
+    given = asked.parse_args()
+    given.sensor = given.sensor or ["aviris-ng", "emit"]
+    package = load_model(given.model)
+    facts = package.manifest.plane_facts
+    assert facts is not None, "this needs a network of planes"
+    points = {name: point.threshold for name, point in facts.sensitivities.items()}
+    rng = np.random.default_rng(given.seed)
+    plume = PlumeSettings(source_shares=(0.0, 0.8, 0.16, 0.04))
+    pools = {px: make_plume_pool(rng, 30, SIDE, px, plume) for px in (5.0, 30.0, 60.0)}
+    noise = NoisePool(rng, 1 << 26)
+    settings = FreshSettings(
+        plume_snr=Range(1.0, 15.0, log=True), plume_follows_noise=False, noise_scale=Range(0.25, 1.5, log=True)
+    )
+    report: dict[str, object] = {"tiles": given.tiles, "seed": given.seed}
+    curves: dict[str, Reliability] = {}
+    for kind, by_sensor in grounds(given).items():
+        counts = {name: PixelCounts() for name in points}
+        found = {name: np.zeros(3) for name in points}
+        false, empty_px = dict.fromkeys(points, 0), 0
+        tables = {level: Reliability() for level in ("outline", *LEVELS_PPM_M)}
+        for name, own in by_sensor.items():
+            pool = pools[min(pools, key=lambda px: abs(px - sensor(name).pixel_m))]
+            detectors = {level: Detector(package, asked=Asked(level_ppm_m=level)) for level in LEVELS_PPM_M}
+            outline_detector = Detector(package)
+            bands = None if kind == "real" else sensor(name).bands.methane()
+            for index in range(given.tiles):
+                own_rng = np.random.default_rng((given.seed, index))
+                drawn_pool = no_plumes(pool) if index % 2 else pool
+                tile = FreshTiles(tuple(own), drawn_pool, noise, settings).draw(own_rng, bands, name)
+                scene = Scene(tile.radiance, tile.bands, tile.valid)
+                result = outline_detector.run(scene)
+                drawn = tile.label if tile.label is not None else np.zeros(tile.valid.shape, np.bool_)
+                tables["outline"].add(result.probability, drawn, result.usable)
+                for point, threshold in points.items():
+                    mask = plume_mask(
+                        result.probability, result.usable, DecisionRule(threshold, package.manifest.opening)
+                    )
+                    counts[point] += PixelCounts.of(mask, drawn, tile.valid)
+                    numbers = plumes_found(mask, drawn)
+                    found[point] += numbers
+                    false[point] += numbers[2] if index % 2 else 0
+                empty_px += int(tile.valid.sum()) if index % 2 else 0
+                smooth = gaussian_filter(tile.enhancement_ppm_m, 0.5)
+                for level, detector in detectors.items():
+                    tables[level].add(detector.run(scene).probability, smooth > level, result.usable)
+        report[kind] = {
+            "sensitivities": {
+                point: {
+                    "threshold": points[point],
+                    **{k: v for k, v in counts[point].summary().items() if k in ("precision", "recall", "f1")},
+                    "outlines": int(found[point][0]), "found": int(found[point][1]),
+                    "false_plumes_per_10_megapixels": 1e7 * false[point] / max(1, empty_px),
+                }
+                for point in points
+            },
+            "empty_pixels": empty_px,
+            "calibration_error": {str(level): table.error for level, table in tables.items()},
+        }  # fmt: skip
+        curves |= {
+            f"{kind}, {level if isinstance(level, str) else f'{level:g} ppm m'}": t for level, t in tables.items()
+        }
+        print(json.dumps({kind: report[kind]}, indent=1), flush=True)
+    if given.json:
+        given.json.write_text(json.dumps(report, indent=1) + "\n")
+    if given.plot:
+        draw(curves, given.plot)
+
+
+def no_plumes(pool: PlumePool) -> PlumePool:
+    """The same pool, of which no plume is drawn."""
+    return replace(pool, settings=replace(pool.settings, source_shares=(1.0,)))
+
+
+def draw(curves: dict[str, Reliability], path: Path) -> None:
+    """The reliability diagram."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6, 5.5), layout="constrained")
+    axes.plot([0, 1], [0, 1], color="0.6", linewidth=1)
+    for name, table in curves.items():
+        axes.plot(*table.curve(), marker=".", linewidth=1, label=f"{name}: error {table.error:.3f}")
+    axes.set(xlabel="probability said", ylabel="share that was plume", xlim=(0, 1), ylim=(0, 1))
+    axes.legend(fontsize=7)
+    figure.savefig(path, dpi=130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""What became of scenes, line by line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flame.cli.app import print_error
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from flame.pipeline.detect import Outcome
+
+__all__ = ["OutcomePrinter"]
+
+
+class OutcomePrinter:
+    """Prints a line for each scene and counts those that went well.
+
+    Args:
+        console: Where to.
+        downlink: Whether to tell what the packets save.
+    """
+
+    def __init__(self, console: Console, downlink: bool = False) -> None:
+        self._console, self._downlink = console, downlink
+        self.good = 0
+
+    def told(self, outcome: Outcome) -> None:
+        """Prints what became of a scene."""
+        self.good += outcome.succeeded
+        tell = self._console.print
+        if outcome.failure is not None:
+            print_error(outcome.failure)
+        elif outcome.state == "kept":
+            tell(f"{outcome.source}: {outcome.plumes} plumes, finished before (--force does it again)")
+        else:
+            tell(f"{outcome.source}: {outcome.plumes} plumes, {outcome.seconds:.2f} s, {outcome.model}")
+        if (saved := outcome.downlink) is not None and self._downlink:
+            tell(
+                f"  downlink: {saved.packet_bytes} bytes of packets for {saved.scene_bytes / 1e6:.1f} MB of "
+                f"radiance, {saved.packets_only:,.0f} times less; {saved.with_blocks:.1f} times with the "
+                f"{saved.raw_blocks} raw blocks that hold plumes"
+            )

@@ -1,0 +1,121 @@
+"""Where the scenes of a batch are worked on: in this process, in several of this machine, or on a Dask cluster.
+
+All three take the same tasks and the same function, and give the same results: a batch may be stopped on one and
+resumed on another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from flame.errors import FlameError
+from flame.workers import WorkerLost, run_in_processes, threads_each
+
+__all__ = ["Runner", "here", "on_cluster", "on_processes"]
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+_AHEAD = 2
+_PATIENCE_S = 10
+
+
+@runtime_checkable
+class Runner(Protocol):
+    """Applies a function to tasks, in any order; a task is taken from the iterable only when there is room for it.
+
+    Closing what it returns ends the work.
+    """
+
+    def __call__(
+        self, work: Callable[[Task], Result], tasks: Iterable[Task]
+    ) -> Generator[tuple[Task, Result | WorkerLost], None, None]:
+        """Yields each task with its result."""
+        ...
+
+
+def here(
+    work: Callable[[Task], Result], tasks: Iterable[Task]
+) -> Generator[tuple[Task, Result | WorkerLost], None, None]:
+    """One task after another in this process."""
+    for task in tasks:
+        yield task, work(task)
+
+
+def on_processes(count: int, threads: int = 1) -> Runner:
+    """Worker processes of this machine.
+
+    Args:
+        count: How many.
+        threads: BLAS threads of each.
+    """
+
+    def run(
+        work: Callable[[Task], Result], tasks: Iterable[Task]
+    ) -> Generator[tuple[Task, Result | WorkerLost], None, None]:
+        with threads_each(threads):
+            yield from run_in_processes(work, tasks, count)
+
+    return run
+
+
+def on_cluster(address: str) -> Runner:
+    """The workers of a Dask cluster, which see the same files under the same paths.
+
+    What a worker that dies was at is given to another by the scheduler.
+
+    Args:
+        address: Of the scheduler, such as "tcp://10.0.0.1:8786".
+
+    Raises:
+        FlameError: If Dask is not installed, or no scheduler answers there.
+    """
+    try:
+        import distributed
+    except ModuleNotFoundError:
+        raise FlameError("--scheduler needs Dask: pip install 'flame-methane[cluster]'") from None
+
+    def run(
+        work: Callable[[Task], Result], tasks: Iterable[Task]
+    ) -> Generator[tuple[Task, Result | WorkerLost], None, None]:
+        try:
+            client = distributed.Client(address, timeout=_PATIENCE_S, set_as_default=False)
+        except (OSError, ValueError) as reason:
+            raise FlameError(f"no Dask scheduler answers at {address} ({reason})") from None
+        with client:
+            yield from _run_with(client, distributed, work, tasks)
+
+    return run
+
+
+def _run_with(
+    client: Any, distributed: Any, work: Callable[[Task], Result], tasks: Iterable[Task]
+) -> Generator[tuple[Task, Result | WorkerLost], None, None]:
+    coming = iter(tasks)
+    pending: dict[Any, Task] = {}
+    queue = distributed.as_completed([], loop=client.loop)
+
+    def fill() -> None:
+        room = _AHEAD * max(1, sum(client.nthreads().values()))
+        while len(pending) < room:
+            task = next(coming, None)
+            if task is None:
+                return
+            # Not pure: the same scene may be asked for again with another content.
+            future = client.submit(work, task, pure=False)
+            pending[future] = task
+            queue.add(future)
+
+    try:
+        fill()
+        while pending:
+            future = next(queue)
+            task = pending.pop(future)
+            try:
+                yield task, future.result()
+            except distributed.scheduler.KilledWorker as lost:
+                yield task, WorkerLost(f"the cluster's workers died over it ({lost})")
+            fill()
+    finally:
+        client.cancel(list(pending))

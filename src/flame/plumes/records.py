@@ -1,0 +1,152 @@
+"""What is known of each plume of a scene: where it is, how much gas it holds, how fast it leaks, whether it is methane.
+
+A detection gives a mask; these records are what products show. They hold numbers and small arrays only, no files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float32
+
+from flame.detection import Plume
+from flame.detection.spectral_check import SpectralCheck
+from flame.physics import Wind
+from flame.plumes.light import LightPath
+from flame.rates import SECONDS_PER_HOUR, PlumeFigures, PlumeMass, PlumeShape, Rate
+
+__all__ = ["DetectionLimit", "PlumePoint", "PlumeRecord", "SceneRecord", "UnitRate", "plume_letters"]
+
+
+@dataclass(frozen=True)
+class PlumePoint:
+    """A point of a scene.
+
+    Attributes:
+        row: In pixels from the scene's top edge; a pixel's centre is at half past.
+        col: In pixels from the left edge.
+        longitude_deg: WGS 84; None if the scene does not say where it is.
+        latitude_deg: WGS 84.
+    """
+
+    row: float
+    col: float
+    longitude_deg: float | None = None
+    latitude_deg: float | None = None
+
+
+@dataclass(frozen=True)
+class UnitRate:
+    """What a plume would emit for each m/s of wind: the answer where no wind is known.
+
+    Attributes:
+        kg_h_per_m_s: `3600 IME / fetch`; times the wind at 10 m it is the rate by fetch.
+        sigma_kg_h_per_m_s: Its standard deviation, by the mass alone.
+    """
+
+    kg_h_per_m_s: float
+    sigma_kg_h_per_m_s: float
+
+    @classmethod
+    def of(cls, figures: PlumeFigures) -> UnitRate:
+        """Of a plume of that mass and fetch."""
+        share = SECONDS_PER_HOUR / figures.fetch_m
+        return cls(share * figures.mass.ime_kg, share * figures.mass.sigma_kg)
+
+
+@dataclass(frozen=True)
+class DetectionLimit:
+    """What a scene could have shown: the rate of plumes that are found in half, and in nine of ten, cases.
+
+    Attributes:
+        wind_m_s: The wind it holds for.
+        kg_h_50: Half of the plumes of this rate are found.
+        kg_h_90: Nine in ten of them are; None where even the strongest simulated ones are missed more often.
+        basis: Which sensor, detector and simulation it comes from.
+    """
+
+    wind_m_s: float
+    kg_h_50: float | None
+    kg_h_90: float | None
+    basis: str
+
+
+@dataclass(frozen=True, eq=False)
+class PlumeRecord:
+    """One plume.
+
+    Attributes:
+        id: Names it among all plumes of a batch: the scene's name and a letter, the strongest being A.
+        number: Its place in the scene, the strongest being 1.
+        plume: Outline, area in pixels, peak and mean enhancement, confidence, and the number of `parts` it was joined
+            from. Its score is the scene's enhancement, not the detector's own score.
+        source: The pixel in which it seems to begin.
+        image_deg: Its direction from there, clockwise from the image's upward direction.
+        shape: Direction clockwise from north, length, width and fetch in metres; None where the scene is not placed.
+        at_edge: Whether it reaches the edge of what could be seen, so that mass and length are of a part of it.
+        figures: Mass, also under other outlines, and what else rates follow from; None where the scene is not placed.
+        light: The light's path, which the mass takes out.
+        rates: Emission rates, one for each wind and method; empty without wind.
+        unit_rate: Rate for each m/s of wind.
+        check: The check of its spectrum; None if it was not made.
+        notes: What a reader should know, in sentences.
+    """
+
+    id: str
+    number: int
+    plume: Plume
+    source: PlumePoint
+    image_deg: float
+    shape: PlumeShape | None
+    at_edge: bool
+    figures: PlumeFigures | None
+    light: LightPath
+    rates: tuple[Rate, ...]
+    unit_rate: UnitRate | None
+    check: SpectralCheck | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def mass(self) -> PlumeMass | None:
+        """Excess methane in kg with sigma, and the ground area; None where the scene is not placed."""
+        return None if self.figures is None else self.figures.mass
+
+    @property
+    def rate(self) -> Rate | None:
+        """The rate to state if only one is: by the integrated mass, with the wind given first."""
+        return self.rates[0] if self.rates else None
+
+
+@dataclass(frozen=True, eq=False)
+class SceneRecord:
+    """The plumes of a scene, and the maps they were measured on.
+
+    Attributes:
+        plumes: The plumes, the heaviest first.
+        enhancement_ppm_m: Methane enhancement, not smoothed; 0 where not usable.
+        sigma_ppm_m: Its standard deviation, infinite where not usable.
+        enhancement_source: What retrieved them, for people.
+        winds: The winds that were given by hand; those of files are in each plume's rates.
+        coefficients: Name of the effective-wind coefficients.
+        limits: What the scene could have shown, by wind; empty where nothing was simulated for its sensor.
+        notes: What a reader should know of all plumes.
+    """
+
+    plumes: tuple[PlumeRecord, ...]
+    enhancement_ppm_m: Float32[np.ndarray, "row col"]
+    sigma_ppm_m: Float32[np.ndarray, "row col"]
+    enhancement_source: str
+    winds: tuple[Wind, ...] = ()
+    coefficients: str = ""
+    limits: tuple[DetectionLimit, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def plume_letters(number: int) -> str:
+    """A, B, ... Z, AA, AB, ... for 1, 2, ..."""
+    letters = ""
+    while number > 0:
+        number, rest = divmod(number - 1, 26)
+        letters = chr(ord("A") + rest) + letters
+    return letters

@@ -1,0 +1,150 @@
+"""Networks of planes in the runtime: every engine, every sensor, and what a user may ask."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from flame.models.plus import FlamePlus, PlusSettings
+from flame.onboard import Detector, ModelError, ModelPackage, load_model, sha256_of, write_package
+from flame.onboard.asked import Asked
+from flame.onboard.detectors import Detectors
+from flame.onboard.filter_detector import FilterDetector
+from flame.onboard.manifest import NetworkFacts, OperatingPoint
+from flame.physics import BandSet, sensor
+from flame.pipeline.export_plus import _torch_outline, plus_package
+from flame.scene import Scene
+from flame.simulate import preset, simulate_tile, tile_generator
+
+POINTS = {"high-recall": OperatingPoint(0.2), "balanced": OperatingPoint(0.5), "high-precision": OperatingPoint(0.9)}
+
+
+@pytest.fixture(scope="module")
+def model() -> FlamePlus:
+    torch.manual_seed(0)
+    made = FlamePlus(PlusSettings(functions=5, width=4, modes=2, hidden=8)).eval()
+    with torch.no_grad():
+        made.project.weight.mul_(20.0)
+        made.project.bias.zero_()
+        made.weight_head.weight.normal_(0, 0.3)
+        made.background_head.weight.normal_(0, 0.3)
+    return made
+
+
+@pytest.fixture(scope="module")
+def package(model: FlamePlus) -> ModelPackage:
+    return plus_package(model, 64, "tiny-plus", POINTS, {}, {}, "memory")
+
+
+def scene_of(name: str, size: int = 80) -> Scene:
+    """A simulated scene larger than one tile."""
+    return simulate_tile(tile_generator(3, 1), preset("wide", size=size, sensor_name=name), name).tile.scene
+
+
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino", "native"])
+@pytest.mark.parametrize("name", ["aviris-ng", "emit"])
+def test_every_engine_says_what_torch_says(model: FlamePlus, package: ModelPackage, runtime: str, name: str) -> None:
+    scene = scene_of(name, 64)
+    found = Detector(package, runtime, threads=2).run(scene)
+    expected = _torch_outline(model.double(), scene)
+    model.float()
+    assert found.usable.any()
+    assert np.abs(found.probability - expected)[found.usable].max() < 1e-4
+    assert 0.01 < found.probability[found.usable].mean() < 0.99
+
+
+def test_one_detector_takes_every_sensor(package: ModelPackage) -> None:
+    detector = Detector(package, "onnxruntime", threads=1)
+    for name in ("aviris-ng", "emit", "enmap", "prisma", "tanager-1", "aviris-3"):
+        found = detector.run(scene_of(name))
+        assert found.probability.shape == (80, 80)
+        assert found.sigma_ppm_m is not None
+        assert np.isfinite(found.sigma_ppm_m[found.usable]).all()
+        assert (found.sigma_ppm_m[found.usable] > 0).all()
+
+
+def test_a_lower_level_is_likelier_where_the_network_says_so(model: FlamePlus, package: ModelPackage) -> None:
+    scene = scene_of("emit", 64)
+    at = {
+        level: Detector(package, "onnxruntime", threads=1, asked=Asked(level_ppm_m=level)).run(scene).probability
+        for level in (500.0, 707.10678, 1000.0)
+    }
+
+    def logit(p: np.ndarray) -> np.ndarray:
+        return np.log(np.clip(p, 1e-6, 1 - 1e-6) / (1 - np.clip(p, 1e-6, 1 - 1e-6)))
+
+    middle = 0.5 * (logit(at[500.0]) + logit(at[1000.0]))
+    sure = np.abs(middle) < 8
+    assert np.allclose(logit(at[707.10678])[sure], middle[sure], atol=2e-2)
+
+
+@pytest.mark.parametrize("level", [10.0, 1e6])
+def test_a_level_it_does_not_know_is_refused(package: ModelPackage, level: float) -> None:
+    with pytest.raises(ModelError, match=r"level must be 62\.5 to 8000 ppm m"):
+        Detector(package, "onnxruntime", asked=Asked(level_ppm_m=level))
+
+
+def test_sensitivities_move_the_threshold(package: ModelPackage) -> None:
+    rules = {name: Detector(package, "onnxruntime", asked=Asked(name)).rule.threshold for name in POINTS}
+    assert rules == {"high-recall": 0.2, "balanced": 0.5, "high-precision": 0.9}
+    assert Detector(package, "onnxruntime", asked=Asked(threshold=0.33)).rule.threshold == 0.33
+    with pytest.raises(ModelError, match="no sensitivity 'bold'; known are high-recall"):
+        Detector(package, "onnxruntime", asked=Asked("bold"))
+    with pytest.raises(ModelError, match="not both"):
+        Asked("balanced", threshold=0.3)
+    with pytest.raises(ModelError, match="between 0 and 1"):
+        Asked(threshold=1.5)
+
+
+def test_what_was_asked_is_part_of_its_name(package: ModelPackage) -> None:
+    plain = Detector(package, "onnxruntime").identity
+    other = Detector(package, "onnxruntime", asked=Asked(level_ppm_m=500.0)).identity
+    elsewhere = Detector(package, "onnxruntime")._sibling(sensor("emit").bands.methane()).identity
+    assert plain.key != other.key
+    assert plain.key == elsewhere.key  # bands do not make another model
+
+
+def test_it_is_chosen_by_path_for_any_bands(package: ModelPackage, tmp_path: Path) -> None:
+    path = write_package(package, tmp_path / "tiny.onnx")
+    detectors = Detectors(str(path), "onnxruntime", 1)
+    for name in ("emit", "prisma"):
+        found = detectors.for_bands(scene_of(name).bands)
+        assert not isinstance(found, FilterDetector)
+        assert found.identity.key in detectors.keys
+        assert found.manifest.bands.matches(sensor(name).bands.methane())
+    assert load_model(path).manifest == package.manifest
+
+
+def test_bands_too_few_or_too_far_apart_are_not_taken(package: ModelPackage) -> None:
+    facts = package.manifest
+    assert not facts.takes(BandSet(np.array([2200.0, 2300.0]), np.array([10.0, 10.0])))
+    assert not facts.takes(BandSet(np.arange(2130.0, 2480.0, 16.0), np.full(22, 16.0)))
+    assert not facts.takes(BandSet(np.arange(400.0, 900.0, 5.0), np.full(100, 5.0)))
+    assert facts.takes(sensor("enmap").bands)
+
+
+@pytest.mark.parametrize("runtime", ["onnxruntime", "native"])
+def test_weights_of_another_shape_are_refused(package: ModelPackage, runtime: str) -> None:
+    import safetensors.numpy
+
+    assert package.weights is not None
+    arrays = safetensors.numpy.load(package.weights)
+    arrays["functions"] = arrays["functions"][:, :50].copy()
+    weights = safetensors.numpy.save(arrays)
+    manifest = replace(package.manifest, network=NetworkFacts(sha256_of(weights), 2.0))
+    with pytest.raises(ModelError, match="functions"):
+        Detector(ModelPackage(manifest, package.onnx, "memory", weights), runtime)
+
+
+def test_lines_pushed_one_by_one_give_the_scenes_own_mask(package: ModelPackage) -> None:
+    scene = scene_of("aviris-ng", 64)
+    detector = Detector(package, "onnxruntime", threads=1)
+    whole = detector.run(scene)
+    stream = detector.stream(64)
+    blocks = [block for row in range(64) for block in stream.push(scene.methane().radiance[:, row : row + 1])]
+    blocks += stream.close()
+    assert np.array_equal(np.concatenate([block.mask for block in blocks]), whole.mask)

@@ -1,0 +1,161 @@
+"""Plumes of a detection, measured: a known column in, its mass, source, rates and spectrum out."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from flame.onboard import FilterDetector
+from flame.physics import Wind, WindError, airmass_of, kg_per_m2_from_ppm_m, path_factor, transmittance
+from flame.pipeline.measure import MeasureSettings, measure_scene, reach_px
+from flame.pipeline.retrieval import Surroundings, retrieve, retrieve_again
+from flame.rates import RateError, coefficient_sets
+from flame.scene import GeoGrid
+from flame.simulate import preset, simulate_tile, tile_generator
+
+PIXEL_M = 30.0
+GEO = GeoGrid(crs="EPSG:32631", affine=(PIXEL_M, 0.0, 500_000.0, 0.0, -PIXEL_M, 4_000_000.0))
+WIND = Wind(4.0, 270.0, 0.0)
+
+
+def _column(shape, peak=3000.0):
+    """A plume that begins at row 48, column 20 and runs to the right, to the east."""
+    row, col = np.mgrid[0 : shape[0], 0 : shape[1]]
+    along, across = col - 20.0, row - 48.0
+    width = 1.5 + 0.08 * np.maximum(along, 0)
+    column = peak * np.exp(-np.maximum(along, 0) / 30) * np.exp(-0.5 * (across / width) ** 2) * (along >= 0)
+    return column.astype(np.float32)
+
+
+def _scene(peak=3000.0, **changes):
+    settings = preset("narrow", size=96, sensor_name="aviris-ng")
+    settings = replace(settings, plume=replace(settings.plume, source_shares=(1.0,)))
+    made = simulate_tile(
+        tile_generator(21, 4), replace(settings, instrument=replace(settings.instrument, edge_chance=0.0)), "x"
+    )
+    scene = made.tile.scene
+    seen = scene.acquisition
+    column = _column(scene.shape, peak)
+    slant = column * path_factor(airmass_of(seen.solar_zenith_deg, seen.view_zenith_deg))
+    noise = scene.radiance - made.background_radiance
+    radiance = made.background_radiance * transmittance(slant, scene.bands).astype(np.float32) + noise
+    acquisition = replace(seen, time=datetime(2024, 2, 28, 6, 30, tzinfo=UTC))
+    made_scene = replace(scene, radiance=radiance.astype(np.float32), geo=GEO, acquisition=acquisition)
+    return replace(made_scene, **changes), column, slant
+
+
+@pytest.fixture(scope="module")
+def seen():
+    scene, column, slant = _scene()
+    return scene, column, slant, FilterDetector().run(scene)
+
+
+def test_a_known_plume_is_measured(seen):
+    scene, column, _, detection = seen
+    record = measure_scene(scene, detection, "place", MeasureSettings(winds=(WIND, Wind(2.0, 270.0, 0.5))))
+    plume = record.plumes[0]
+    assert (plume.id, plume.number) == ("place-A", 1)
+    inside = detection.mask & (column > 1.0)
+    truth = column[inside].sum(dtype=np.float64) * kg_per_m2_from_ppm_m() * PIXEL_M**2
+    assert plume.mass.ime_kg == pytest.approx(truth, rel=0.1)
+    assert plume.mass.sigma_kg > plume.mass.noise_sigma_kg > 0
+    assert np.hypot(plume.source.row - 48.5, plume.source.col - 20.5) < 5
+    assert abs((plume.shape.to_deg - 90.0 + 180) % 360 - 180) < 15
+    assert abs((plume.image_deg - 90.0 + 180) % 360 - 180) < 15
+    assert plume.source.latitude_deg == pytest.approx(36.1, abs=0.1)
+    # Each wind has each method, and a rate grows with its wind.
+    assert [rate.method for rate in plume.rates] == ["ime", "fetch", "cross-section"] * 2
+    for strong, weak in zip(plume.rates[:3], plume.rates[3:], strict=True):
+        assert strong.kg_h > weak.kg_h > 0
+        assert (strong.wind.speed_m_s, weak.wind.speed_m_s) == (4.0, 2.0)
+        assert strong.sigma_kg_h > 0
+        assert strong.coefficients == "flame"
+    assert plume.rate is plume.rates[0]
+    assert plume.check.p_value < 0.05
+    assert plume.check.inside.shape == plume.check.outside.shape == (len(scene.bands),)
+    assert plume.check.amplitudes["methane"] == pytest.approx(plume.check.alpha_ppm_m)
+    # The map holds what the plume was weighed with.
+    box = record.enhancement_ppm_m[plume.plume.peak_row, plume.plume.peak_col]
+    assert float(box) == plume.plume.peak_ppm_m
+
+
+def test_without_wind_there_is_a_rate_for_each_m_s_and_a_note(seen):
+    scene, _, _, detection = seen
+    record = measure_scene(scene, detection, "x", MeasureSettings(check=False))
+    assert record.plumes[0].rates == ()
+    assert record.plumes[0].rate is None
+    assert record.plumes[0].unit_rate.kg_h_per_m_s > 0
+    assert record.plumes[0].check is None
+    assert any("--wind" in note for note in record.notes)
+
+
+def test_a_scene_without_a_place_has_plumes_but_no_mass(seen):
+    scene, _, _, detection = seen
+    record = measure_scene(replace(scene, geo=None), detection, "x", MeasureSettings(winds=(WIND,), check=False))
+    plume = record.plumes[0]
+    assert (plume.mass, plume.shape, plume.rates, plume.unit_rate) == (None, None, (), None)
+    assert (plume.source.longitude_deg, plume.source.latitude_deg) == (None, None)
+    assert any("does not say where it is" in note for note in plume.notes)
+
+
+def test_winds_of_a_file_are_looked_up_at_the_plume_and_what_it_lacks_is_told(seen, tmp_path):
+    scene, _, _, detection = seen
+    near, far = tmp_path / "near.csv", tmp_path / "far.csv"
+    near.write_text("time,latitude,longitude,speed,direction\n2024-02-28T06:30:00Z,36.1,3.0,3.5,270\n")
+    far.write_text("time,latitude,longitude,speed,direction\n2024-02-28T06:30:00Z,-20,3.0,9,270\n")
+    settings = MeasureSettings(wind_files=(near, far), check=False)
+    plume = measure_scene(scene, detection, "x", settings).plumes[0]
+    assert {rate.wind.speed_m_s for rate in plume.rates} == {3.5}
+    assert {rate.wind.source for rate in plume.rates} == {"near.csv"}
+    assert any("no wind from far.csv" in note for note in plume.notes)
+
+
+def test_what_cannot_be_meant_is_refused_before_the_work(tmp_path):
+    with pytest.raises(WindError, match="no such file"):
+        MeasureSettings(wind_files=(tmp_path / "absent.csv",))
+    with pytest.raises(RateError, match="known are flame"):
+        MeasureSettings(coefficients="varon")
+    assert set(coefficient_sets()) == {"flame", "emit", "hygas", "hypergas"}
+
+
+def test_the_key_tells_settings_and_the_content_of_wind_files_apart(tmp_path):
+    file = tmp_path / "w.csv"
+    file.write_text("a")
+    first = MeasureSettings(wind_files=(file,))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "w.csv").write_text("a")
+    assert MeasureSettings(wind_files=(tmp_path / "other" / "w.csv",)).key() == first.key()
+    before = first.key()
+    file.write_text("b")
+    assert first.key() != before
+    assert MeasureSettings(winds=(WIND,)).key() != MeasureSettings().key()
+
+
+def test_a_strong_plume_is_weighed_against_ground_without_it():
+    """In the first pass a plume is part of the ground it is compared with, and takes some of itself away."""
+    scene, _, slant = _scene(peak=9000.0)
+    detection = FilterDetector().run(scene)
+    before = retrieve(scene, detection)
+    after = retrieve_again(Surroundings(scene.radiance, scene.bands), detection.usable, detection.mask, before)
+    inside = detection.mask & (slant > 300)
+    off = [abs(float(maps.enhancement_ppm_m[inside].sum() / slant[inside].sum()) - 1) for maps in (before, after)]
+    assert off[1] < off[0]
+    assert off[1] < 0.1
+
+
+def test_a_model_without_sigma_is_weighed_with_the_filter(seen):
+    scene, _, _, detection = seen
+    network = replace(detection, estimate_ppm_m=None, score_ppm_m=0.3 * detection.score_ppm_m)
+    mass = [
+        measure_scene(scene, each, "x", MeasureSettings(check=False)).plumes[0].mass for each in (detection, network)
+    ]
+    assert mass[1].ime_kg == pytest.approx(mass[0].ime_kg, rel=1e-3)
+
+
+def test_fragments_reach_as_far_as_pixels_and_metres_allow():
+    scene, *_ = _scene()
+    assert reach_px(scene) == 5.0
+    coarse = GeoGrid(crs="EPSG:32631", affine=(100.0, 0.0, 500_000.0, 0.0, -100.0, 4_000_000.0))
+    assert reach_px(replace(scene, geo=coarse)) == pytest.approx(2.0, rel=0.01)
+    assert reach_px(replace(scene, geo=None)) == 5.0

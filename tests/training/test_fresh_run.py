@@ -1,0 +1,127 @@
+"""Training on fresh tiles: what is drawn, what is scored, and that a killed run goes on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from flame.models.plus import LEVELS_PPM_M, FlamePlus, PlusOutput, PlusSettings
+from flame.models.plus.weights import load_plus
+from flame.physics import sensor
+from flame.scene import Scene
+from flame.simulate import NoisePool, PlumeSettings, draw_background, make_plume_pool, preset, tile_generator
+from flame.training.fresh_run import FreshRunSettings, learn_conditioning, planes_of, plus_loss, train_fresh
+from flame.training.fresh_tiles import FreshBatch, FreshSource, draw_batch
+from flame.training.real_ground import mirrored, real_ground, seen_in
+
+SMALL = PlusSettings(functions=4, width=4, modes=2, hidden=8)
+
+
+@pytest.fixture(scope="module")
+def source() -> FreshSource:
+    rng = np.random.default_rng(0)
+    ground = [draw_background(tile_generator(8, i), preset("wide", size=80), f"ground {i}") for i in range(2)]
+    plume = PlumeSettings(source_shares=(0.0, 1.0))
+    return FreshSource(ground, {}, [make_plume_pool(rng, 3, 80, 5.0, plume)], NoisePool(rng, 1 << 23))
+
+
+@pytest.fixture(scope="module")
+def batch(source: FreshSource) -> FreshBatch:
+    return draw_batch(np.random.default_rng(1), source, 64, 2, "emit")
+
+
+def test_a_batch_is_of_one_sensor_and_has_its_truth(batch: FreshBatch) -> None:
+    bands = len(sensor("emit").bands.methane())
+    assert batch.spectra.residual.shape == (2, bands, 64, 64)
+    assert batch.enhancement_ppm_m.max() > 0
+    assert torch.isfinite(batch.fields).all()
+    assert (batch.valid | ~batch.usable).all()
+
+
+def test_the_same_seed_draws_the_same_tiles(source: FreshSource) -> None:
+    one, two = (draw_batch(np.random.default_rng(5), source, 64, 1) for _ in range(2))
+    assert torch.equal(one.fields, two.fields)
+    assert torch.equal(one.enhancement_ppm_m, two.enhancement_ppm_m)
+
+
+def test_bands_that_nobody_has_are_drawn_too(source: FreshSource) -> None:
+    drawn = [draw_batch(np.random.default_rng(seed), source, 64, 1, None).spectra.weights for seed in (1, 2)]
+    assert drawn[0].shape != drawn[1].shape or not torch.equal(drawn[0], drawn[1])
+
+
+def test_the_truth_scores_best(batch: FreshBatch) -> None:
+    truth = torch.asinh(batch.enhancement_ppm_m / batch.sigma_ppm_m)
+    levels = torch.tensor(LEVELS_PPM_M)[None, :, None, None]
+    sure = 20.0 * ((batch.smooth_ppm_m[:, None] > levels).float() - 0.5)
+    right = PlusOutput(
+        sure, 20.0 * (batch.outline.float() - 0.5), truth, torch.full_like(truth, -4.0), torch.sinh(truth)
+    )
+    best = plus_loss(right, batch)
+    for worse in (
+        replace(right, level_logits=sure - 4.0),
+        replace(right, outline_logit=-right.outline_logit),
+        replace(right, median=truth + 0.5),
+        replace(right, log_spread=torch.zeros_like(truth)),
+        replace(right, score_sigma=right.score_sigma + 1.0),
+    ):
+        assert plus_loss(worse, batch).total > best.total
+
+
+def test_crps_is_that_of_a_normal_distribution(batch: FreshBatch) -> None:
+    """Against the definition: the mean distance from the truth, minus half that between two draws."""
+    truth = torch.asinh(batch.enhancement_ppm_m / batch.sigma_ppm_m)
+    out = PlusOutput(
+        torch.zeros(2, len(LEVELS_PPM_M), 64, 64), torch.zeros(2, 64, 64), truth + 0.3, torch.full_like(truth, -0.5),
+        torch.sinh(truth),
+    )  # fmt: skip
+    torch.manual_seed(0)
+    spread = math.exp(-0.5)
+    draws, others = (0.3 + spread * torch.randn(400_000) for _ in range(2))
+    expected = float(draws.abs().mean() - 0.5 * (draws - others).abs().mean())
+    assert float(plus_loss(out, batch).enhancement) == pytest.approx(expected, rel=0.01)
+
+
+def test_conditioned_spectra_have_unit_variance(source: FreshSource) -> None:
+    matrix = learn_conditioning(np.random.default_rng(3), source, 64, batches=6)
+    drawn = draw_batch(np.random.default_rng(4), source, 64, 2, "aviris-ng")
+    chosen = drawn.spectra.residual.transpose(0, 1).flatten(1)[:, drawn.usable.flatten()].double()
+    values = matrix @ drawn.spectra.weights.double().numpy() @ chosen.numpy()
+    assert 0.02 < np.sqrt(np.square(values).mean()) < 3.0
+
+
+def test_real_ground_in_every_sensors_bands() -> None:
+    bands = sensor("aviris-ng").bands.methane()
+    rng = np.random.default_rng(2)
+    scene = Scene((1.0 + rng.random((len(bands), 40, 40))).astype(np.float32), bands, np.ones((40, 40), np.bool_))
+    grounds = real_ground({"fields": scene}, ["emit", "prisma"], 64, rng)
+    for name, (ground,) in grounds.items():
+        assert ground.valid.shape == (64, 64)
+        assert ground.grid.matches(sensor(name).bands.methane())
+    assert seen_in(scene, sensor("emit").bands.methane()).radiance.min() > 0
+    same = mirrored(grounds["emit"][0], 20)
+    assert same.valid.shape == (64, 64)
+
+
+def test_a_run_learns_and_a_killed_one_goes_on(source: FreshSource, tmp_path: Path) -> None:
+    short = FreshRunSettings(minutes=0.12, tiles=1, batches=1, size=64, workers=1, checkpoint_minutes=0.02)
+    train_fresh(tmp_path, source, SMALL, short, facts={"seed": 0})
+    first = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    assert first["step"] > 0
+    train_fresh(tmp_path, source, SMALL, replace(short, minutes=0.2))
+    second = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    assert second["step"] > first["step"]
+    assert second["drawn"] > first["drawn"]
+    model = load_plus(tmp_path).model
+    fresh = draw_batch(np.random.default_rng(9), source, 64, 1, "emit")
+    with torch.no_grad():
+        trained = plus_loss(model(planes_of(model, fresh)), fresh)
+        torch.manual_seed(0)
+        untrained = FlamePlus(SMALL).eval()
+        start = plus_loss(untrained(planes_of(untrained, fresh)), fresh)
+    assert torch.isfinite(trained.total)
+    assert float(trained.score) < 2 * float(start.score)
