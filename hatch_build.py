@@ -23,6 +23,8 @@ from packaging.tags import sys_tags
 FOLDER = Path("src/flame/kernels")
 LIBRARY = "kernels.so"
 FLAGS = ["-O3", "-std=gnu11", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-pthread"]
+MACHINE = "FLAME_MACHINE"
+"""Environment variable that names the processor to compile for, if not this one: `aarch64`, with a compiler in CC."""
 X86_SETS = {
     "avx2": ["-mavx2", "-mfma"],
     "avx512": ["-mavx512f", "-mavx512dq", "-mfma", "-mprefer-vector-width=512"],
@@ -41,7 +43,7 @@ def compile_kernels(folder: Path, library: Path) -> None:
     """
     compiler = os.environ.get("CC") or next((name for name in ("cc", "gcc", "clang") if shutil.which(name)), "cc")
     sets = {"baseline": ["-DBASELINE"]}
-    if platform.machine().lower() in ("x86_64", "amd64"):
+    if _machine() in ("x86_64", "amd64"):
         sets |= X86_SETS
     sources = runpy.run_path(str(folder / "sources.py"))["checksum"](folder)
     with TemporaryDirectory() as scratch:
@@ -56,6 +58,11 @@ def compile_kernels(folder: Path, library: Path) -> None:
     library.with_suffix(".new").replace(library)
 
 
+def _machine() -> str:
+    """The processor that is compiled for."""
+    return (os.environ.get(MACHINE) or platform.machine()).lower()
+
+
 def _run(command: list[str]) -> None:
     try:
         done = subprocess.run(command, check=False, capture_output=True, text=True)
@@ -66,7 +73,9 @@ def _run(command: list[str]) -> None:
 
 
 def _platform_tag() -> str:
-    """The platform this is built on, such as linux_x86_64; manylinux would promise more than was tested."""
+    """The platform this is built for, such as linux_x86_64; `make wheels` earns a manylinux tag for it."""
+    if os.environ.get(MACHINE):
+        return f"linux_{_machine()}"
     return next(t.platform for t in sys_tags() if not t.platform.startswith(("manylinux", "musllinux")))
 
 

@@ -29,7 +29,7 @@ from flame.pipeline.runners import Runner, here, on_cluster, on_processes
 from flame.simulate import preset, simulate_tile, tile_generator
 from side_by_side import write_json
 
-COMPARED = ("probability.tif", "score.tif", "mask.tif", "plumes.geojson")
+COMPARED = ("probability.tif", "enhancement.tif", "mask.tif", "plumes.geojson")
 
 
 def make_scenes(folder: Path, count: int) -> list[Path]:

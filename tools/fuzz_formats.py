@@ -317,9 +317,11 @@ def _make_products(folder: Path) -> Path:
 
 def _read_products(path: Path) -> object:
     """As a second run meets them: nothing in a folder may end a batch."""
-    from flame.pipeline.scene_products import read_section
+    from flame.pipeline.batch_products import read_entry
+    from flame.products.index_page import write_index_page
 
-    return read_section(path).html()
+    write_index_page(path / "page.html", "x", "x", [read_entry(path)], {}, "flame")
+    return None
 
 
 def _make_stream(folder: Path) -> Path:

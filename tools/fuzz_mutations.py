@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from fuzz_structures import edit_hdf5, edit_xml
+
 __all__ = ["mutate_bytes", "mutate_for"]
 
 Mutation = Callable[[np.random.Generator, bytes], bytes]
@@ -221,6 +223,10 @@ _BY_SUFFIX: dict[str, tuple[Mutation, ...]] = {
     ".npz": (edit_npz, edit_npz, edit_npz),
     ".safetensors": (edit_safetensors, edit_safetensors, edit_safetensors),
     ".cache": (edit_json,),
+    ".nc": (edit_hdf5,) * 5,
+    ".h5": (edit_hdf5,) * 5,
+    ".he5": (edit_hdf5,) * 5,
+    ".xml": (edit_xml, edit_xml, edit_xml, edit_number),
 }
 
 
@@ -231,7 +237,7 @@ def mutate_bytes(rng: np.random.Generator, content: bytes) -> bytes:
 
 def mutate_for(suffix: str, rng: np.random.Generator, content: bytes) -> bytes:
     """Damage to a file of that suffix, once or, less often, several times over."""
-    choices = _PLAIN + _BY_SUFFIX.get(suffix, ())
+    choices = _PLAIN + _BY_SUFFIX.get(suffix.lower(), ())
     for _ in range(1 if rng.random() < 0.8 else int(rng.integers(2, 5))):
         try:
             content = choices[int(rng.integers(len(choices)))](rng, content)

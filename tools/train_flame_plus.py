@@ -44,6 +44,7 @@ def main() -> None:
     asked.add_argument("--no-fields", action="store_true")
     asked.add_argument("--no-score", action="store_true")
     asked.add_argument("--width", type=int, default=16)
+    asked.add_argument("--real-share", type=float, default=0.3, help="share of tiles on the real scenes")
     asked.add_argument("--workers", type=int, default=2)
     given = asked.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
@@ -63,6 +64,7 @@ def main() -> None:
         real=real_ground(scenes, SENSORS, GROUND_PX, rng) if scenes else {},
         plumes=[make_plume_pool(rng, 80, GROUND_PX, pixel_m, plume) for pixel_m in (5.0, 30.0, 60.0)],
         noise=NoisePool(rng, 1 << 26),
+        real_share=given.real_share,
     )
     settings = PlusSettings(
         functions=given.functions, fields=not given.no_fields, score=not given.no_score, width=given.width

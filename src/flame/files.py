@@ -16,6 +16,7 @@ from flame.errors import FlameError
 
 __all__ = [
     "WriteError",
+    "finite",
     "json_text",
     "printable",
     "require_writable",
@@ -114,7 +115,7 @@ def require_writable(folder: Path) -> None:
 
 def json_text(content: object) -> str:
     """Indented JSON that every parser reads: what is undefined (NaN) or infinite becomes null."""
-    return json.dumps(_finite(content), indent=1, allow_nan=False) + "\n"
+    return json.dumps(finite(content), indent=1, allow_nan=False) + "\n"
 
 
 def write_json(path: Path, content: object) -> None:
@@ -170,9 +171,10 @@ def _cannot_write(path: Path, failure: OSError) -> WriteError:
     return error
 
 
-def _finite(content: object) -> object:
+def finite(content: object) -> object:
+    """The same with null for what is undefined (NaN) or infinite, which JSON has no word for."""
     if isinstance(content, float):
         return content if math.isfinite(content) else None
     if isinstance(content, Mapping):
-        return {key: _finite(value) for key, value in content.items()}
-    return [_finite(value) for value in content] if isinstance(content, list | tuple) else content
+        return {key: finite(value) for key, value in content.items()}
+    return [finite(value) for value in content] if isinstance(content, list | tuple) else content

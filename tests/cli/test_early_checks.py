@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import flame
+from flame.bench.comparison.experiments import EXPERIMENTS
 from flame.cli import main
 from flame.cli.app import app
 from flame.errors import FlameError
@@ -70,7 +71,8 @@ OUTPUTS = [
     ["bench", "limit", "--out"],
     ["bench", "robustness", "--out"],
     ["bench", "accuracy", "--data", "d", "--out"],
-    ["bench", "ablation", "--data", "d", "--out"],
+    ["bench", "changes", "--data", "d", "--out"],
+    *(["bench", name, "--out"] for name in EXPERIMENTS),
     ["spectrum", "--sensor", "emit", "--csv"],
     ["spectrum", "--sensor", "emit", "--plot"],
 ]
@@ -106,7 +108,8 @@ def test_a_folder_is_no_file_to_write(tmp_path):
         ["export", "run", "--out", "m.onnx"],
         ["evaluate", "--model", "run", "--data", "d", "--out", "o"],
         ["bench", "accuracy", "--data", "d", "--out", "o"],
-        ["bench", "ablation", "--data", "d", "--out", "o"],
+        ["bench", "changes", "--data", "d", "--out", "o"],
+        ["bench", "main", "--out", "o"],
     ],
     ids=lambda command: f"{command[0]}-{command[1]}",
 )
@@ -210,7 +213,7 @@ class TestHelp:
         ("line", "offered"),
         [
             ("flame de", {"detect", "demo"}),
-            ("flame bench ", {"limit", "robustness", "accuracy", "ablation"}),
+            ("flame bench ", {"limit", "robustness", "accuracy", "changes", "report", *EXPERIMENTS}),
             ("flame detect x --runtime o", {"onnxruntime", "openvino"}),
             ("flame detect x --model flame-p", {"flame-plus"}),
             ("flame filter mag", {"mag1c", "mag1c-sas"}),

@@ -8,6 +8,7 @@ import torch
 from typer.testing import CliRunner
 
 from flame.cli.app import app
+from flame.models.trained import load_trained
 from flame.models.weights import load_model
 from flame.pipeline.datasets import SimulationPlan, simulate_dataset
 from flame.training.cache import TileCache
@@ -107,3 +108,44 @@ def test_a_run_folder_is_not_overwritten_and_a_missing_model_is_named(data, tmp_
     assert "--resume" in str(result.exception)
     missing = flame("evaluate", "--model", tmp_path / "nothing", "--data", data, "--out", tmp_path)
     assert "no such model" in str(missing.exception)
+
+
+class Brightness(torch.nn.Module):
+    """A user's network, named on the command line."""
+
+    def __init__(self, bands):
+        super().__init__()
+        self.inputs = ("log_radiance",)
+        self.project = torch.nn.Conv2d(bands, 1, 1)
+
+    def forward(self, log_radiance):
+        return self.project(log_radiance)[:, 0]
+
+
+@pytest.mark.parametrize(
+    "chosen", [("--network", "linknet-mag1c-sas", "--conditioned"), ("--model-class", f"{__name__}:Brightness")]
+)
+def test_another_network_is_trained_and_judged_by_the_same_commands(chosen, data, tmp_path):
+    few = ("--recipe", "cpu", "--set", "batch.crop=32", "--set", "batch.size=4", "--set", "epochs=1")
+    run = tmp_path / "run"
+    trained = flame("train", "--data", data, "--out", run, *chosen, *few, "--device", "cpu")
+    assert trained.exit_code == 0, trained.output
+    judged = flame("evaluate", "--model", run, "--data", data, "--out", tmp_path / "out", "--threads", 1)
+    assert judged.exit_code == 0, judged.output
+    assert load_trained(run).model.kind.name == chosen[1]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("--network", "unet", "--model-class", "a:B"), "not both"),
+        (("--model-class", "unet"), "write MODULE:NAME"),
+        (("--conditioned",), "belongs to --network"),
+        (("--network", "nothing"), "no network 'nothing'; known are unet-mag1c"),
+        (("--device", "tpu"), "no device 'tpu'"),
+    ],
+)
+def test_networks_that_cannot_be_meant_are_refused_in_one_line(given, message, data, tmp_path):
+    refused = flame("train", "--data", data, "--out", tmp_path / "run", *given)
+    assert refused.exit_code == 1
+    assert message in str(refused.exception)

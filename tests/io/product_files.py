@@ -78,7 +78,7 @@ def write_emit(
     with h5py.File(path, "w") as file:
         _granule(file, "010612" if mirrored_table else "010622")
         stored = file.create_dataset(
-            "radiance", data=cube, chunks=(min(rows, 32), min(cols, 40), 64), compression="gzip"
+            "radiance", data=cube, chunks=(min(rows, 32), min(cols, 40), min(len(ground.bands), 64)), compression="gzip"
         )
         stored.attrs["_FillValue"] = np.array([FILL], np.float32)
         stored.attrs["units"] = np.bytes_("uW/cm^2/SR/nm")
@@ -93,12 +93,27 @@ def write_emit(
             layers = np.zeros((rows, cols, 11), np.float32)
             layers[..., 2], layers[..., 4] = VIEW_DEG, SUN_DEG
             file.create_dataset("obs", data=layers, compression="gzip").attrs["_FillValue"] = np.array([FILL], "f4")
+            names = np.array(OBS_BANDS, dtype=h5py.string_dtype())
+            file.create_group("sensor_band_parameters").create_dataset("observation_bands", data=names)
             _location(file, ground)
     if masks:
         _write_emit_mask(folder / f"EMIT_L2A_MASK_001_{GRANULE}.nc", ground)
     return path
 
 
+OBS_BANDS = (
+    "Path length (sensor-to-ground in meters)",
+    "To-sensor azimuth (0 to 360 degrees CW from N)",
+    "To-sensor zenith (0 to 90 degrees from zenith)",
+    "To-sun azimuth (0 to 360 degrees CW from N)",
+    "To-sun zenith (0 to 90 degrees from zenith)",
+    "Solar phase (degrees between to-sensor and to-sun vectors in principal plane)",
+    "Slope (local surface slope as derived from DEM in degrees)",
+    "Aspect (local surface aspect 0 to 360 degrees clockwise from N)",
+    "Cosine(i) (apparent local illumination factor based on DEM slope and aspect and to sun vector)",
+    "UTC Time (decimal hours for mid-line pixels)",
+    "Earth-sun distance (AU)",
+)
 MASK_BANDS = (
     "Cloud flag",
     "Cirrus flag",
@@ -314,9 +329,15 @@ UTM_CORNER = (245_310.0, 4_259_880.0)
 
 def utm_place(row: float, col: float, pixel_m: float = UTM_PIXEL) -> tuple[float, float]:
     """Latitude and longitude of a pixel coordinate on the map grid that the gridded samples have."""
-    x, y = UTM_CORNER[0] + col * pixel_m, UTM_CORNER[1] - row * pixel_m
-    lon, lat = rasterio.warp.transform(UTM, "EPSG:4326", [x], [y])
-    return lat[0], lon[0]
+    latitude, longitude = utm_places(np.array([row]), np.array([col]), pixel_m)
+    return float(latitude[0]), float(longitude[0])
+
+
+def utm_places(rows: np.ndarray, cols: np.ndarray, pixel_m: float = UTM_PIXEL) -> tuple[np.ndarray, np.ndarray]:
+    """`utm_place` of many."""
+    x, y = UTM_CORNER[0] + cols * pixel_m, UTM_CORNER[1] - rows * pixel_m
+    lon, lat = rasterio.warp.transform(UTM, "EPSG:4326", x.ravel().tolist(), y.ravel().tolist())
+    return np.reshape(lat, rows.shape), np.reshape(lon, rows.shape)
 
 
 def write_geotiff(folder: Path, ground: Ground, how: str = "tags", name: str = "cube.tif", **profile: object) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -14,6 +15,7 @@ from flame.scene.surface import SOLAR_IRRADIANCE
 TIME = datetime(2023, 6, 14, 9, 41, 7, tzinfo=UTC)
 SUN_DEG, VIEW_DEG = 32.0, 7.0
 SOUTH_WEST_LAT, SOUTH_WEST_LON = 38.4, 54.1
+SQUARE_PPM_M = 30_000.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,20 +48,29 @@ class Ground:
     def shape(self) -> tuple[int, int]:
         return self.cloud.shape
 
-    def metres_off(self, lat: float, lon: float) -> float:
-        """Distance of a place from the plume's strongest pixel."""
-        row, col = self.source
-        north = (lat - self.latitude[row, col]) * 111_320.0
-        east = (lon - self.longitude[row, col]) * 111_320.0 * np.cos(np.deg2rad(lat))
-        return float(np.hypot(north, east))
-
     @property
     def pixel_m(self) -> float:
         return self.pixel_deg * 111_320.0
 
 
-def make_ground(name: str, rows: int = 96, cols: int = 80, seed: int = 3, bands: BandSet | None = None) -> Ground:
-    """Ground seen by a sensor: patches of four brightnesses with texture, one plume, one cloud, one lake."""
+def make_ground(
+    name: str,
+    rows: int = 96,
+    cols: int = 80,
+    seed: int = 3,
+    bands: BandSet | None = None,
+    squares: Sequence[tuple[int, int]] = (),
+) -> Ground:
+    """Ground seen by a sensor: patches of four brightnesses with texture, one plume, one cloud, one lake.
+
+    Args:
+        name: The sensor.
+        rows: Size.
+        cols: Size.
+        seed: Of patches, texture and noise.
+        bands: Other bands than the sensor's.
+        squares: Middle pixels of squares of 3 x 3 full of methane, in place of the plume.
+    """
     rng = np.random.default_rng(seed)
     known = sensor(name)
     bands = bands or known.bands
@@ -77,6 +88,10 @@ def make_ground(name: str, rows: int = 96, cols: int = 80, seed: int = 3, bands:
     column = 9000.0 * np.exp(-0.5 * (beside / width) ** 2) / width * np.exp(-np.maximum(along, 0) / 14.0)
     column *= np.where(along >= 0, 1.0, np.exp(-0.5 * (along / 1.0) ** 2))
     column[column < 20] = 0
+    if squares:
+        column[:] = 0
+        for at_row, at_col in squares:
+            column[at_row - 1 : at_row + 2, at_col - 1 : at_col + 2] = SQUARE_PPM_M
     cloud, water = np.zeros(shape, bool), np.zeros(shape, bool)
     cloud[4:14, 6:20] = True
     water[rows - 14 : rows - 4, cols - 22 : cols - 6] = True

@@ -459,3 +459,13 @@ def test_truth_of_wrong_types(tmp_path: Path, old: str, new: str) -> None:
     (folder / "truth.json").write_text(text.replace(old, new))
     with pytest.raises(ReaderError, match="is damaged or of another version"):
         starcop.read_tile(folder)
+
+
+def test_a_map_projection_in_no_encoding(tmp_path: Path) -> None:
+    """GDAL hands the name on as it stands, and it is no text."""
+    path = files.write_aviris_ng(tmp_path, make_ground("aviris-ng", 20, 16))
+    (header,) = tmp_path.glob("*_glt.hdr")
+    header.write_bytes(header.read_bytes().replace(b"Lat/Lon", b"L\xff\xff\xff\xffon"))
+    with pytest.raises(ReaderError, match="_glt: cannot be read") as caught:
+        read_scene(path)
+    assert caught.value.fix

@@ -124,7 +124,6 @@ def test_the_kernels_need_no_openmp():
 
 @needs_compiler
 def test_the_build_tells_what_the_compiler_said(sources, tmp_path, capsys, monkeypatch):
-    pytest.importorskip("hatchling")
     monkeypatch.syspath_prepend(str(REPOSITORY))
     import hatch_build
 

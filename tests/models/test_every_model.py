@@ -18,6 +18,7 @@ from flame.models.network_inputs import INPUT_FIELDS
 from flame.models.networks import NETWORKS, NetworkSettings, make_network
 from flame.models.onnx_graph import GraphError
 from flame.models.weights import load_model, save_model
+from flame.prepare import FIELDS
 
 FLAME_PUBLISHED = {"ufno": 0.78, "fno": 0.79, "f-fno": 2.39, "tucker-fno": 2.16, "uno": 2.54, "wno": 0.77}
 """tab:ablation2, millions of parameters of the whole model."""
@@ -51,8 +52,7 @@ def some_fields(rows: int, cols: int, seed: int = 0) -> Fields:
         "whitened": centred / centred.std((2, 3), keepdim=True),
         "rgb_radiance": 10 * rgb,
         "rgb_log_ratio": rgb.log() - rgb.log().mean((2, 3), keepdim=True),
-        "filter_ppm_m": teacher[:, None],
-        "filter_sigma": teacher[:, None] / 500.0,
+        **dict.fromkeys(FIELDS, teacher[:, None] / 500.0),
     }
     assert set(named) == set(INPUT_FIELDS)
     return Fields(named, torch.ones(2, rows, cols, dtype=torch.bool))
@@ -154,7 +154,7 @@ def test_comes_back_from_its_file_as_it_was(name, tmp_path):
         stored = load_model(path)
         again = stored.model
     else:
-        save_network(path, network, NetworkSettings(name, len(BANDS)), BANDS, {"seed": 4})
+        save_network(path, network.state_dict(), NetworkSettings(name, len(BANDS)), BANDS, {"seed": 4})
         stored = load_network(path)
         again = stored.network
     assert stored.provenance == {"seed": 4}

@@ -71,7 +71,7 @@ def test_a_users_network_is_made_saved_and_found_again(name, installed, tmp_path
     settings = NetworkSettings(name, bands=4)
     network = make_network(settings)
     assert isinstance(network, SegmentationNetwork)
-    save_network(tmp_path / "n.safetensors", network, settings, BANDS, {})
+    save_network(tmp_path / "n.safetensors", network.state_dict(), settings, BANDS, {})
     field = torch.randn(1, 4, 5, 7)
     again = load_network(tmp_path / "n.safetensors").network
     assert torch.equal(again(log_radiance=field), network(log_radiance=field))
@@ -80,7 +80,7 @@ def test_a_users_network_is_made_saved_and_found_again(name, installed, tmp_path
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
-        ("nothing", UnknownNetworkError, r"known are unet-filter.*bright"),
+        ("nothing", UnknownNetworkError, r"known are unet-mag1c.*bright"),
         ("no.such.module:Name", PluginError, "cannot be loaded"),
         (f"{__name__}:Missing", PluginError, "cannot be loaded"),
         (f"{__name__}:BANDS", PluginError, "is a BandSet"),
@@ -107,10 +107,10 @@ def test_a_missing_library_is_answered_with_the_extra_that_brings_it(monkeypatch
 
 
 def test_inputs_are_asked_for_by_name():
-    network = Segmenter(nn.Conv2d(5, 1, 1), ("filter_ppm_m", "radiance"), bands=4)
+    network = Segmenter(nn.Conv2d(5, 1, 1), ("mag1c", "radiance"), bands=4)
     filter_map, radiance = torch.rand(1, 1, 3, 3), torch.rand(1, 4, 3, 3)
-    assert network(radiance=radiance, filter_ppm_m=filter_map).shape == (1, 3, 3)
-    with pytest.raises(UnknownInputError, match="takes filter_ppm_m, radiance, but was given radiance"):
+    assert network(radiance=radiance, mag1c=filter_map).shape == (1, 3, 3)
+    with pytest.raises(UnknownInputError, match="takes mag1c, radiance, but was given radiance"):
         network(radiance=radiance)
     for wrong, message in (
         (("albedo",), "no input 'albedo'"),
@@ -123,10 +123,10 @@ def test_inputs_are_asked_for_by_name():
 
 def test_normalisation_is_hyperstarcops_and_the_training_sets():
     ppm_m = torch.tensor([-10.0, 0.0, 875.0, 1750.0, 9000.0]).reshape(1, 1, 1, 5)
-    assert Normalise("filter_ppm_m", 4)(ppm_m).flatten().tolist() == [0.0, 0.0, 0.5, 1.0, 2.0]
+    assert Normalise("mag1c", 4)(ppm_m / 500.0).flatten().tolist() == [0.0, 0.0, 0.5, 1.0, 2.0]
     assert Normalise("rgb_radiance", 4)(torch.full((1, 3, 1, 1), 90.0)).flatten().tolist() == [1.5] * 3
     radiance = torch.randn(2, 4, 8, 8, generator=torch.Generator().manual_seed(0)) * 3 + 5
-    standard, fixed = Normalise("radiance", 4), Normalise("filter_sigma", 4)
+    standard, fixed = Normalise("radiance", 4), Normalise("matched_filter", 4)
     standard.fit(radiance.mean((0, 2, 3)), radiance.std((0, 2, 3)))
     found = standard(radiance)
     torch.testing.assert_close(found.mean((0, 2, 3)), torch.zeros(4), atol=1e-5, rtol=0)
@@ -141,6 +141,6 @@ def test_weights_of_another_kind_are_refused(tmp_path):
     with pytest.raises(WeightsError, match="other weights than a network"):
         load_network(tmp_path / "model.safetensors")
     name = f"{__name__}:BrightnessNetwork"
-    save_network(tmp_path / "n.safetensors", nn.Identity(), NetworkSettings(name, 4), BANDS, {})
+    save_network(tmp_path / "n.safetensors", {}, NetworkSettings(name, 4), BANDS, {})
     with pytest.raises(WeightsError, match="weights do not fit network"):
         load_network(tmp_path / "n.safetensors")

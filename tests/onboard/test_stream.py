@@ -142,7 +142,7 @@ def test_a_tile_that_cannot_be_prepared_costs_its_own_lines_only(detector, monke
 
     def prepare(*arguments):
         calls.append(1)
-        if len(calls) == 2:
+        if len(calls) in (2, 3):  # the second tile, which the guard has done again
             raise np.linalg.LinAlgError("singular")
         return real(*arguments)
 

@@ -22,6 +22,9 @@ from flame.pipeline.demo import demo_tile, run_demo
 from flame.pipeline.detect import Outcome, detect_files
 from tiny_models import CENTRES_NM, plume_scene, whitening_model
 
+BATCH = ("plumes.csv", "plumes.geojson")
+"""Files over all scenes beside the page; there is no STAC collection of scenes that do not tell their time."""
+
 
 @pytest.fixture
 def model(tmp_path):
@@ -33,6 +36,7 @@ def model(tmp_path):
 def quick(monkeypatch):
     """Drawing takes most of the time of a small scene; where the picture is not asked about, it is a dot."""
     monkeypatch.setattr("flame.pipeline.scene_products.plot_quicklook", lambda path, *_: path.write_bytes(b"\x89PNG"))
+    monkeypatch.setattr("flame.pipeline.scene_products.write_scene_page", lambda path, *_: path.write_text("page"))
 
 
 def _chip(path, boxes=((8, 8, 14, 14),), centres=CENTRES_NM, seed=0):
@@ -47,19 +51,26 @@ def test_every_product_says_the_same(model, tmp_path):
     (outcome,) = detect_files([chip], tmp_path / "out", Detectors(model))
     assert (outcome.state, outcome.plumes, outcome.failure) == ("done", 1, None)
     folder = tmp_path / "out" / "flight"
-    assert sorted(p.name for p in folder.iterdir()) == [
-        "detection.json",
-        "mask.tif",
-        "plumes.geojson",
-        "probability.tif",
-        "quicklook.png",
-        "score.tif",
-    ]
+    maps = ("enhancement", "mask", "probability", "quality", "sigma")
+    assert sorted(p.name for p in folder.iterdir()) == sorted(
+        [
+            *(f"{name}.{end}" for name in maps for end in ("qml", "tif")),
+            *(
+                "detection.json",
+                "maps.nc",
+                "plumes.csv",
+                "plumes.geojson",
+                "plumes.qml",
+                "quicklook.png",
+                "report.html",
+            ),
+        ]
+    )
     with rasterio.open(folder / "mask.tif") as file:
         np.testing.assert_array_equal(file.read(1), mask)
     whole = Detector(model).run(plume_scene(64, 80, ((8, 8, 14, 14),), 0)[0])
-    with rasterio.open(folder / "score.tif") as file:
-        np.testing.assert_array_equal(file.read(1), whole.score_ppm_m)
+    with rasterio.open(folder / "probability.tif") as file:
+        np.testing.assert_array_equal(file.read(1), whole.probability)
     features = json.loads((folder / "plumes.geojson").read_text())["features"]
     assert [f["properties"]["area_px"] for f in features] == [mask.sum()]
     assert features[0]["properties"]["model"] == "tiny for aviris-ng"
@@ -147,7 +158,7 @@ def test_what_is_finished_is_kept_by_content_unless_forced(model, quick, tmp_pat
     _chip(moved, ((8, 8, 14, 14), (30, 30, 40, 40)))
     changed = run(moved)  # another content at the same place takes the folder over
     assert (changed.state, changed.plumes, changed.folder) == ("done", 2, out / "x")
-    assert sorted(p.name for p in out.iterdir()) == ["report.html", "x"]
+    assert sorted(p.name for p in out.iterdir()) == ["plumes.csv", "plumes.geojson", "report.html", "x"]
 
 
 def test_a_damaged_record_is_made_again(model, quick, tmp_path):
@@ -158,10 +169,10 @@ def test_a_damaged_record_is_made_again(model, quick, tmp_path):
         (out / "x" / "detection.json").write_text(json.dumps(_found(out / "x") | change))
         (outcome,) = detect_files([chip], out, Detectors(model))
         assert (outcome.state, outcome.folder) == ("done", out / "x")
-    (out / "x" / "quicklook.png").unlink()
-    (out / "x" / "quicklook.png").mkdir()
-    detect_module.write_scene_report(out / "report.html", [outcome])
-    assert "The quick look cannot be read." in (out / "report.html").read_text()
+    for content in ("{}", "[]", '{"features": [{"properties": {"mass_kg": "much"}, "geometry": null}]}'):
+        (out / "x" / "plumes.geojson").write_text(content)
+        detect_module.write_scene_report(out / "report.html", [outcome])
+        assert "run it again with --force" in (out / "report.html").read_text()
 
 
 def test_an_unfinished_scene_is_done_again_in_its_own_folder(model, tmp_path, monkeypatch):
@@ -221,7 +232,7 @@ def test_nothing_is_written_outside_of_out(model, quick, tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     assert "1 of 1 inputs done" in result.output  # meant twice, done once
     assert sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*.tif")) == [
-        f"data/inner/out/x/{name}.tif" for name in ("mask", "probability", "score")
+        f"data/inner/out/x/{name}.tif" for name in ("enhancement", "mask", "probability", "quality", "sigma")
     ]
     assert [p.name for p in (tmp_path / "data").iterdir() if p.suffix != ".npz"] == ["inner"]
 
@@ -251,7 +262,7 @@ def test_whatever_an_input_raises_the_others_are_done(failure, model, quick, tmp
     assert "Traceback" not in result.output
     assert "Traceback" in (out / "failures.log").read_text()
     assert kind in (out / "report.html").read_text()
-    assert sorted(p.name for p in out.iterdir()) == ["a", "c", "failures.log", "report.html"]
+    assert sorted(p.name for p in out.iterdir()) == ["a", "c", "failures.log", *BATCH, "report.html"]
 
 
 def test_ctrl_c_leaves_a_report_of_what_is_done(model, quick, tmp_path, monkeypatch):
@@ -264,7 +275,7 @@ def test_ctrl_c_leaves_a_report_of_what_is_done(model, quick, tmp_path, monkeypa
     page = (out / "report.html").read_text()
     assert "1 plume in 1 scene; 2 inputs failed." in page
     assert page.count("not tried") == 2
-    assert sorted(p.name for p in out.iterdir()) == ["a", "report.html"]
+    assert sorted(p.name for p in out.iterdir()) == ["a", *BATCH, "report.html"]
 
 
 def test_mistakes_show_before_the_work(model, tmp_path, monkeypatch):
@@ -325,7 +336,7 @@ def test_a_disk_that_takes_no_more_breaks_nothing(model, tmp_path):
     done = _on_a_full_disk("detect", chip, "--out", out, "--model", model)
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
-    assert "probability.tif: cannot be written (File too large)" in done.stderr
+    assert "enhancement.tif: cannot be written (File too large)" in done.stderr
     assert sorted(p.name for p in (out / "big").iterdir()) == ["detection.json"]
     assert _found(out / "big")["finished"] is False
 

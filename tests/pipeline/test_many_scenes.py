@@ -20,7 +20,7 @@ from flame.pipeline.scene_folders import SceneInput
 from flame.pipeline.watch import WatchSettings, watch_folder
 from tiny_models import CENTRES_NM, plume_scene, whitening_model
 
-COMPARED = ("mask.tif", "score.tif", "probability.tif", "plumes.geojson")
+COMPARED = ("mask.tif", "enhancement.tif", "probability.tif", "plumes.geojson")
 
 
 @pytest.fixture

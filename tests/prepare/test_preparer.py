@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prepared_tiles import bands_of, random_tile, spoiled
 
+from flame.filters import filter_named
 from flame.kernels import load_kernels
 from flame.physics import ABSORPTION_UNIT_PPM_M, unit_absorption
 from flame.prepare import (
@@ -159,6 +160,8 @@ def test_fields_are_what_they_say(way):
         "noise": 0.5 * np.log(local + 1e-6),
         "enhancement": np.arcsinh(response * noise),
         "clutter": 0.5 * np.log(around + 1e-6) + np.log(noise),
+        "mag1c": filter_named("mag1c").score(radiance, bands_of(9), valid) / 500.0,
+        "mag1c_sas": filter_named("mag1c-sas").score(radiance, bands_of(9), valid) / 500.0,
     }
     assert expected.keys() == FIELDS.keys()
     for name, found in zip(FIELDS, tile.inputs["pixel_fields"][0], strict=True):

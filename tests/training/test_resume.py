@@ -13,6 +13,7 @@ import torch
 from safetensors import safe_open
 from toy_run import ToyTiles, toy_recipe, toy_trainer
 
+from flame.models.trained import load_trained
 from flame.models.weights import WeightsError, load_model
 from flame.training.checkpoints import CheckpointError
 from flame.training.loop import RunError, Trainer
@@ -94,7 +95,7 @@ def test_model_file_gives_the_model_back(tmp_path):
 
 def test_a_run_can_start_from_another_ones_weights(tmp_path):
     toy_trainer(tmp_path / "first").run()
-    stored = load_model(tmp_path / "first")
+    stored = load_trained(tmp_path / "first")
     larger = Trainer(toy_recipe(), ToyTiles(4, size=40, seed=2), ToyTiles(2, seed=1), tmp_path / "second", start=stored)
     for name, tensor in larger.model.state_dict().items():
         assert torch.equal(tensor, stored.model.state_dict()[name]), name

@@ -13,7 +13,7 @@ from tiles import BANDS, toy_tile
 from flame.training.batches import BatchSettings
 from flame.training.cache import CachedTile
 from flame.training.loop import Trainer
-from flame.training.recipes import RECIPES, OptimizerSettings, Recipe
+from flame.training.recipes import RECIPES, OptimizerSettings, Recipe, on_network
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,24 @@ def toy_recipe(name: str = "tiny", **changes) -> Recipe:
     )
 
 
+def network_recipe(network: str) -> Recipe:
+    """A baseline, trained as the toy recipe trains FLAME."""
+    return on_network(replace(toy_recipe("cpu"), epochs=1), network)
+
+
 def toy_trainer(folder: Path, recipe: Recipe | None = None, resume: bool = False, watch=None) -> Trainer:
     return Trainer(recipe or toy_recipe(), ToyTiles(12), ToyTiles(4, seed=1), folder, 3, resume, watch)
 
 
+def network_trainer(folder: Path, network: str) -> Trainer:
+    """On tiles of which the deepest layers see enough pixels that their batch norms do not magnify rounding."""
+    tiles, held = ToyTiles(12, size=64), ToyTiles(4, size=64, seed=1)
+    return Trainer(network_recipe(network), tiles, held, folder, 3, resume=True)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    toy_trainer(Path(sys.argv[1]), toy_recipe(sys.argv[2]), resume=True).run()
+    if len(sys.argv) > 3:
+        network_trainer(Path(sys.argv[1]), sys.argv[3]).run()
+    else:
+        toy_trainer(Path(sys.argv[1]), toy_recipe(sys.argv[2]), resume=True).run()

@@ -18,6 +18,7 @@ __all__ = ["app", "main", "print_error"]
 PANELS = {
     "Find methane": ("info", "detect", "watch", "filter", "spectrum", "demo"),
     "Make and measure models": ("simulate", "train", "evaluate", "export", "bench", "profile"),
+    "Fly": ("fly", "ground"),
 }
 """Every command, under its heading in the help; each is a module of `flame.cli` with a function `run` or an `app`."""
 

@@ -27,6 +27,8 @@ def run(
 
     from flame.onboard import Detectors
     from flame.pipeline.demo import run_demo
+    from flame.plumes import plume_letters
+    from flame.products.digits import amount, with_sigma
 
     console = Console()
     result = run_demo(out, Detectors(model, runtime), size, seed, sensor or DEFAULT_SENSOR, console.print)
@@ -34,6 +36,11 @@ def run(
     table = Table("figure", "value", title="found against the truth")
     table.add_row("true plumes found", f"{result.found_plumes} of {result.true_plumes}")
     table.add_row("false plumes", str(result.false_plumes))
+    for plume in result.rated:
+        letter, rate = plume_letters(plume.record.number), plume.record.rate
+        if rate is not None:
+            found = with_sigma(rate.kg_h, rate.sigma_kg_h, "kg/h")
+            table.add_row(f"plume {letter}", f"{found}, truth {amount(plume.true_kg_h, 'kg/h')}")
     for name in ("f1", "precision", "recall"):
         table.add_row(f"pixel {name}", f"{getattr(counts, name):.3f}")
     table.add_row("pixel false-positive rate", f"{counts.pixel_fpr:.1e}")

@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     from flame.pipeline.runners import Runner
 
 
+def _checked_fields(names: list[str] | None) -> list[str]:
+    from flame.errors import FlameError
+    from flame.products.fields import FIELD_SETS
+
+    if unknown := sorted(set(names or ()) - set(FIELD_SETS)):
+        raise FlameError(f"no field names '{unknown[0]}'; known are {', '.join(FIELD_SETS)}")
+    return list(dict.fromkeys(names or ()))
+
+
 @takes(asked=asked_options, options=scene_options, measure=measure_options)
 def run(
     inputs: Annotated[
@@ -40,6 +49,15 @@ def run(
     downlink: Annotated[
         bool, typer.Option("--downlink", help="Also write the plumes as small packets for a radio link.")
     ] = False,
+    fields: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fields",
+            metavar="NAME",
+            help="Also write the plumes with the field names of emit or carbonmapper; may be repeated.",
+            callback=_checked_fields,
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Do inputs again that an earlier run finished.")] = False,
     *,
     asked: Asked,
@@ -48,9 +66,9 @@ def run(
 ) -> None:
     """Find methane plumes in scenes.
 
-    Writes, for each input, GeoTIFF maps (probability, methane score in ppm m, plume mask), the plumes with their mass
-    and emission rate as GeoJSON and a quick look, and one HTML report for all. Folders are walked for scenes. An input
-    that fails does not stop the others; the exit code is then 3.
+    Writes, for each input, a report to look at, maps (enhancement in ppm m, sigma, probability, mask, quality) as
+    GeoTIFF and netCDF, the plumes with mass and emission rate as GeoJSON and CSV and a STAC item, and a page and tables
+    over all. Folders are walked for scenes. An input that fails does not stop the others; the exit code is then 3.
     """
     from rich.console import Console
 
@@ -77,6 +95,7 @@ def run(
                 *(scenes, out, Detectors(model, runtime, threads, asked), told, options),
                 measure=measure,
                 downlink=downlink,
+                fields=fields or (),
                 force=force,
                 runner=runner,
             )

@@ -111,14 +111,14 @@ def _trained(
 
     from flame.cli.progress import counting
     from flame.detection import DecisionRule, ScoreJudge
-    from flame.models.weights import load_model
+    from flame.models.trained import load_trained
     from flame.physics import BandMismatchError
     from flame.training.data import open_split
     from flame.training.evaluate import evaluate_model
 
     if threads is not None:
         torch.set_num_threads(threads)
-    stored = load_model(model)
+    stored = load_trained(model)
     tiles = open_split(data, split, workers)
     if not tiles.bands.matches(stored.bands):
         raise BandMismatchError(stored.bands, tiles.bands, str(data))

@@ -13,7 +13,6 @@ import numpy as np
 from jaxtyping import Float
 
 from flame.io.assemble import Cube, scene_of
-from flame.io.envi_binary import EnviBinary
 from flame.io.envi_header import EnviHeader, binary_of, header_of
 from flame.io.envi_location import angles_beside, geo_of_envi
 from flame.io.errors import ReaderError
@@ -78,12 +77,12 @@ def open_envi(
     )
     ignore = header.number("data_ignore_value")
     sun, view = angles_beside(header.path)
-    binary = EnviBinary(header)
+    geo, binary = geo_of_envi(header), header.opened()
     cube = Cube(
         path=header.path,
         shape=(header.shape[1], header.shape[2]),
         centres_nm=centres_nm,
-        read=binary.read,
+        read=header.cube(binary).read,
         scale=scale,
         fwhm_nm=header.fwhm_nm(),
         good=header.good_bands(),
@@ -91,7 +90,7 @@ def open_envi(
         offset=offset,
         fill=(-9999.0,) if ignore is None or ignore == 0 else (ignore, -9999.0),
         find_surface=physical,
-        geo=geo_of_envi(header),
+        geo=geo,
         acquisition=Acquisition(header.sensor(), header.time(), sun, view, str(path), notes),
         close=binary.close,
     )

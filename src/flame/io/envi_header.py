@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime
+from io import FileIO
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -13,6 +15,7 @@ from jaxtyping import Bool, Float
 from flame.io.budget import check_cube, read_text, regular_file
 from flame.io.errors import ReaderError
 from flame.io.names import acquisition_time, time_of_text
+from flame.io.plain_cube import Interleave, PlainCube
 from flame.physics import SENSORS
 
 __all__ = ["EnviHeader", "binary_of", "header_of"]
@@ -74,7 +77,7 @@ class EnviHeader:
     fields: dict[str, str]
     shape: tuple[int, int, int]
     dtype: np.dtype
-    interleave: str
+    interleave: Interleave
     offset: int
 
     @classmethod
@@ -104,11 +107,10 @@ class EnviHeader:
                 f"data type {kind}, byte order {order}, header offset {offset} cannot be read",
                 "store the cube again as real numbers or integers",
             )
-        interleave = fields.get("interleave", "bsq").strip().lower()
-        if interleave not in ("bsq", "bil", "bip") or fields.get("file_compression", "0").strip() != "0":
-            raise ReaderError(
-                header, f"interleave '{interleave[:20]}' or a compressed binary", "store it as bsq or bil"
-            )
+        word = fields.get("interleave", "bsq").strip().lower()
+        interleave = next((known for known in get_args(Interleave) if known == word), None)
+        if interleave is None or fields.get("file_compression", "0").strip() != "0":
+            raise ReaderError(header, f"interleave '{word[:20]}' or a compressed binary", "store it as bsq or bil")
         dtype = np.dtype(_TYPES[kind]).newbyteorder("<" if order == 0 else ">")
         expected = offset + shape[0] * shape[1] * shape[2] * dtype.itemsize
         size = path.stat().st_size
@@ -117,6 +119,17 @@ class EnviHeader:
                 path, f"is truncated: {size} bytes, its header says {expected}", "copy or download it again"
             )
         return cls(path, fields, shape, dtype, interleave, offset)
+
+    def opened(self) -> FileIO:
+        """The binary file, for the caller to close."""
+        try:
+            return FileIO(self.path)
+        except OSError as failure:
+            raise ReaderError(self.path, f"cannot be opened ({failure.strerror})", "check its permissions") from failure
+
+    def cube(self, file: FileIO) -> PlainCube:
+        """The cube in the opened binary."""
+        return PlainCube(self.path, file.fileno(), self.shape, self.dtype, self.interleave, self.offset)
 
     @property
     def bands(self) -> int:

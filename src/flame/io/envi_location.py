@@ -9,7 +9,6 @@ import numpy as np
 
 from flame.io.angles import mean_angle_deg, sample_lines
 from flame.io.budget import check_in_memory
-from flame.io.envi_binary import EnviBinary
 from flame.io.envi_header import EnviHeader, header_of
 from flame.io.errors import ReaderError
 from flame.io.glt import geo_of_table, lookup_table
@@ -121,11 +120,8 @@ def _layers(header: EnviHeader, count: int) -> np.ndarray:
     """The first bands of a companion, in the precision it is stored in."""
     _, rows, cols = header.shape
     check_in_memory(header.path, "it", (count, rows, cols), header.dtype.itemsize)
-    binary = EnviBinary(header)
-    try:
-        return binary.read_exact(count)
-    finally:
-        binary.close()
+    with header.opened() as file:
+        return header.cube(file).read_exact(count)
 
 
 def angles_beside(path: Path) -> tuple[float | None, float | None]:
@@ -133,11 +129,8 @@ def angles_beside(path: Path) -> tuple[float | None, float | None]:
     found = find_beside(path, "obs")
     if found is None or found.bands <= _SUN_ZENITH:
         return None, None
-    binary = EnviBinary(found)
-    try:
-        wanted = [_SUN_ZENITH, _SENSOR_ZENITH]
-        lines = [binary.read(slice(at, at + 1), wanted) for at in sample_lines(found.shape[1])]
-    finally:
-        binary.close()
+    with found.opened() as file:
+        cube, wanted = found.cube(file), [_SUN_ZENITH, _SENSOR_ZENITH]
+        lines = [cube.read(slice(at, at + 1), wanted) for at in sample_lines(found.shape[1])]
     sun, view = np.concatenate(lines, axis=1).reshape(2, -1)
     return mean_angle_deg(sun), mean_angle_deg(view)

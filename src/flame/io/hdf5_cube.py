@@ -1,4 +1,4 @@
-"""Cubes in HDF5 datasets, read by lines and bands; what is deflated is inflated on several threads."""
+"""Cubes in HDF5 datasets, read by lines and bands: plain ones past the library, deflated ones on several threads."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float32
@@ -17,23 +17,24 @@ from jaxtyping import Float32
 from flame.io.budget import check_cube
 from flame.io.errors import ReaderError
 from flame.io.hdf5 import looking_into
+from flame.io.plain_cube import Interleave, PlainCube, moves_of, runs_of
 
-__all__ = ["StoredCube", "runs_of"]
+__all__ = ["StoredCube"]
 
 _STEP_BYTES = 32_000_000
+_KEPT_BYTES = 64_000_000
 _MAX_THREADS = 4
 _DEFLATE, _SHUFFLE = 1, 2
+_INTERLEAVES: dict[tuple[int, int, int], Interleave] = {(0, 1, 2): "bsq", (1, 0, 2): "bil", (2, 0, 1): "bip"}
+"""By where band, row and column stand."""
 
 
-def runs_of(index: Sequence[int], gap: int = 0) -> list[tuple[int, int]]:
-    """Runs of neighbouring numbers as (first, end); runs no more than `gap` apart are joined."""
-    runs: list[tuple[int, int]] = []
-    for at in sorted({int(i) for i in index}):
-        if runs and at - runs[-1][1] <= gap:
-            runs[-1] = (runs[-1][0], at + 1)
-        else:
-            runs.append((at, at + 1))
-    return runs
+class _Kept(NamedTuple):
+    """Lines of some bands that were unpacked along with others."""
+
+    bands: tuple[int, ...]
+    first: int
+    lines: Float32[np.ndarray, "band row col"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class StoredCube:
     dataset: Any
     axes: tuple[int, int, int]
     mirrored: bool = False
+    _kept: list[_Kept] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_cube(self.path, *self.shape)
@@ -63,28 +65,40 @@ class StoredCube:
 
     def read(self, rows: slice, bands: Sequence[int]) -> Float32[np.ndarray, "band row col"]:
         """Some lines in some bands, as stored, in float32; each compressed piece is unpacked once."""
-        out = np.empty((len(bands), rows.stop - rows.start, self.shape[2]), dtype=np.float32)
-        place = {int(band): at for at, band in enumerate(bands)}
         with looking_into(self.path):
-            filters = _filters_of(self.dataset)
-        if filters is None:
-            self._read_by_library(rows, place, out)
+            plain, filters = self._plain(), _filters_of(self.dataset)
+        if plain is not None:
+            out = plain.read(rows, bands)
         else:
-            self._read_by_pieces(rows, place, out, _SHUFFLE in filters)
+            out = np.empty((len(bands), rows.stop - rows.start, self.shape[2]), dtype=np.float32)
+            if filters is None:
+                self._read_by_library(rows, bands, out)
+            else:
+                self._read_by_pieces(rows, bands, out, _SHUFFLE in filters)
         return out[:, :, ::-1] if self.mirrored else out
 
-    def _read_by_library(self, rows: slice, place: dict[int, int], out: np.ndarray) -> None:
+    def _plain(self) -> PlainCube | None:
+        """The cube as it lies in the file, if it lies there in one piece and lines are not torn apart."""
+        offset, interleave = self.dataset.id.get_offset(), _INTERLEAVES.get(self.axes)
+        if offset is None or interleave is None or self.dataset.file.driver != "sec2" or not hasattr(os, "preadv"):
+            return None
+        descriptor = self.dataset.file.id.get_vfd_handle()
+        return PlainCube(self.path, descriptor, self.shape, self.dataset.dtype, interleave, offset)
+
+    def _read_by_library(self, rows: slice, bands: Sequence[int], out: np.ndarray) -> None:
         """Runs of bands through the HDF5 library, whatever way they are stored."""
         band_axis, row_axis, _ = self.axes
         chunks = self.dataset.chunks
         piece = int(chunks[band_axis]) if chunks else 1
-        for first, stop in runs_of(list(place), gap=piece - 1):
+        for first, stop in runs_of(bands, gap=piece - 1):
+            moves = moves_of(bands, first, stop)
             for part in self._steps(rows, stop - first):
                 select: list[slice] = [slice(None)] * 3
                 select[band_axis], select[row_axis] = slice(first, stop), part
                 with looking_into(self.path):
                     block = self.dataset[tuple(select)].transpose(self.axes)
-                _pick(block, first, place, out[:, part.start - rows.start : part.stop - rows.start])
+                for source, target in moves:
+                    out[target, part.start - rows.start : part.stop - rows.start] = block[source]
 
     def _steps(self, rows: slice, bands: int) -> Iterator[slice]:
         """Pieces of the lines of at most 32 MB, cut where the file's own pieces end."""
@@ -98,13 +112,39 @@ class StoredCube:
             yield slice(first, stop)
             first = stop
 
-    def _read_by_pieces(self, rows: slice, place: dict[int, int], out: np.ndarray, shuffled: bool) -> None:
-        """Every deflated piece that holds something wanted, on its own: zlib lets other threads run meanwhile."""
+    def _read_by_pieces(self, rows: slice, bands: Sequence[int], out: np.ndarray, shuffled: bool) -> None:
+        """Every deflated piece that holds something wanted, on its own: zlib lets other threads run meanwhile.
+
+        Blocks of lines rarely end where pieces do. So the lines of the last pieces are kept for the block that follows,
+        and who reads from top to bottom unpacks nothing twice.
+        """
+        lines = int(self.dataset.chunks[self.axes[1]])
+        wanted, first, end = tuple(int(band) for band in bands), rows.start, rows.stop
+        for kept in self._kept:
+            if kept.bands == wanted and kept.first <= first < kept.first + lines:
+                stop = min(kept.first + lines, end)
+                out[:, : stop - first] = kept.lines[:, first - kept.first : stop - kept.first]
+                first = stop
+        if first == end:
+            return
+        tail = end - end % lines
+        if end % lines and 4 * len(wanted) * lines * self.shape[2] <= _KEPT_BYTES:
+            last = np.empty((len(wanted), min(lines, self.shape[1] - tail), self.shape[2]), dtype=np.float32)
+            self._unpack(slice(tail, tail + last.shape[1]), wanted, last, shuffled)
+            self._kept[:] = [_Kept(wanted, tail, last)]
+            top = max(tail, first)
+            out[:, top - rows.start :] = last[:, top - tail : end - tail]
+            end = top
+        if first < end:
+            self._unpack(slice(first, end), wanted, out[:, first - rows.start : end - rows.start], shuffled)
+
+    def _unpack(self, rows: slice, bands: Sequence[int], out: np.ndarray, shuffled: bool) -> None:
         sizes = tuple(int(length) for length in self.dataset.chunks)
         band_size, row_size, col_size = (sizes[axis] for axis in self.axes)
         down = range(rows.start // row_size, -(-rows.stop // row_size))
         across = range(-(-self.shape[2] // col_size))
-        pieces = list(product(down, across, sorted({band // band_size for band in place})))
+        moves = {at: moves_of(bands, at * band_size, (at + 1) * band_size) for at in {b // band_size for b in bands}}
+        pieces = list(product(down, across, sorted(moves)))
 
         def unpack(where: tuple[int, int, int]) -> None:
             row, col, band = where[0] * row_size, where[1] * col_size, where[2] * band_size
@@ -115,7 +155,9 @@ class StoredCube:
             top, bottom = max(row, rows.start), min(row + row_size, rows.stop)
             right = min(col + col_size, self.shape[2])
             inner = block[:, top - row : bottom - row, : right - col]
-            _pick(inner, band, place, out[:, top - rows.start : bottom - rows.start, col:right])
+            filled = out[:, top - rows.start : bottom - rows.start, col:right]
+            for source, target in moves[where[2]]:
+                filled[target] = inner[source]
 
         with looking_into(self.path), ThreadPoolExecutor(min(_MAX_THREADS, _cores(), len(pieces))) as pool:
             for _ in pool.map(unpack, pieces):
@@ -153,20 +195,3 @@ def _filters_of(dataset: Any) -> list[int] | None:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _pick(block: np.ndarray, first: int, place: dict[int, int], out: Float32[np.ndarray, "band row col"]) -> None:
-    """Copies the wanted bands of a block that begins at a band to their places, whole runs at once."""
-    inside = sorted(band for band in place if first <= band < first + block.shape[0])
-    at = 0
-    while at < len(inside):
-        end = at + 1
-        while (
-            end < len(inside)
-            and inside[end] == inside[end - 1] + 1
-            and place[inside[end]] == place[inside[end - 1]] + 1
-        ):
-            end += 1
-        source = slice(inside[at] - first, inside[end - 1] - first + 1)
-        out[place[inside[at]] : place[inside[end - 1]] + 1] = block[source]
-        at = end

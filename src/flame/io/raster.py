@@ -46,7 +46,7 @@ def gdal_safely(path: Path, driver: str = "GTiff") -> Iterator[None]:
         with warnings.catch_warnings(), rasterio.Env(**_SAFELY):
             warnings.simplefilter("ignore", NotGeoreferencedWarning)
             yield
-    except (RasterioError, OSError, OverflowError) as failure:
+    except (RasterioError, OSError, OverflowError, UnicodeError) as failure:
         words = " ".join(str(failure).split())[:200]
         problem = f"cannot be read, it is truncated or not a {driver} raster ({words})"
         raise ReaderError(path, problem, _AGAIN) from failure

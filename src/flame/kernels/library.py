@@ -43,6 +43,8 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "segment": (
         *(*_ROWS, _IMAGE, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS),
     ),
+    "rescore": (*_ROWS, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _IMAGE),
+    "tell_planes": (*_ROWS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _REAL, _REAL, _REAL, _ADDRESS),
     "take_logarithm": (
         *(*_ROWS, _INT, _ADDRESS, _LONG, _LONG, _LONG, _REAL, _ADDRESS, _ADDRESS, _LONG, _LONG, _ADDRESS, _ADDRESS),
     ),

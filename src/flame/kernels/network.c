@@ -442,3 +442,69 @@ void EXPORT(segment)(
                         outputs, logits};
     flame_share_rows(threads, rows, PART, segment_rows, &job);
 }
+
+typedef struct {
+    ptrdiff_t rows, width;
+    float *score;
+    const float *windows;
+    int count;
+    const float *significance, *sigma;
+    const image *out;
+} rescoring;
+
+static void rescore_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
+    const rescoring job = *(const rescoring *)given;
+    const ptrdiff_t layer = job.rows * job.width;
+    for (ptrdiff_t row = first; row < last; row++)
+        for (ptrdiff_t at = 0; at < job.width; at += LANES) {
+            const ptrdiff_t here = row * job.width + at;
+            vec score = load(job.score + here) + load(job.significance + here);
+            for (int i = 0; i < job.count; i++) score -= load(job.windows + i * layer + here);
+            store(job.score + here, score);
+            float *to = job.out->data + row * job.out->stride + at;
+            store(to, inverse_hyperbolic_sine(score));
+            store(to + job.out->plane, inverse_hyperbolic_sine(score * load(job.sigma + here)));
+        }
+}
+
+/* The score of a network of planes from what `score` gives of its windows, in place: the filter's estimate instead of the
+ * windows' own sum, all in standard deviations. Out come its asinh and that of its product with sigma. Width must be a
+ * multiple of TILE_STEP. */
+void EXPORT(rescore)(
+    int32_t threads, int64_t rows, int64_t width, float *score, const float *windows, int32_t count,
+    const float *significance, const float *sigma, const image *out) {
+    rescoring job = {rows, width, score, windows, count, significance, sigma, out};
+    flame_share_rows(threads, rows, ROWS_AT_ONCE, rescore_rows, &job);
+}
+
+typedef struct {
+    ptrdiff_t rows, width;
+    const float *said, *score, *significance, *sigma;
+    float least, most, end;
+    float *out;
+} telling;
+
+static void tell_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
+    const telling job = *(const telling *)given;
+    const ptrdiff_t layer = job.rows * job.width;
+    const vec least = splat(job.least), most = splat(job.most), end = splat(job.end);
+    for (ptrdiff_t here = first * job.width; here < last * job.width; here += LANES) {
+        vec sigma = load(job.sigma + here), median = inverse_hyperbolic_sine(load(job.score + here));
+        median = larger(smaller(median + load(job.said + layer + here), end), -end);
+        vec spread = exponential(larger(smaller(load(job.said + 2 * layer + here), most), least));
+        vec up = exponential(median), down = 1.0f / up;
+        store(job.out + here, 0.5f * sigma * (up - down));
+        store(job.out + layer + here, 0.5f * sigma * (up + down) * spread);
+        store(job.out + 2 * layer + here, sigma * load(job.significance + here));
+    }
+}
+
+/* Enhancement and its spread from what a network of planes says, and the filter's own estimate: (3, row, col), in the unit
+ * of sigma. said: its probability, then change of the median and log-spread, both of asinh of standard deviations; the
+ * log-spread is held between `least` and `most`, the median within `end`. */
+void EXPORT(tell_planes)(
+    int32_t threads, int64_t rows, int64_t width, const float *said, const float *score, const float *significance,
+    const float *sigma, float least, float most, float end, float *out) {
+    telling job = {rows, width, said, score, significance, sigma, least, most, end, out};
+    flame_share_rows(threads, rows, ROWS_AT_ONCE, tell_rows, &job);
+}

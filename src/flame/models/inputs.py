@@ -4,18 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float32
 from torch import Tensor
 
-from flame.models.settings import FlameSettings, ModelSettingsError
+from flame.models.settings import ModelSettingsError
 from flame.physics import BandSet
-from flame.prepare import SPECTRA, TilePreparer
+from flame.prepare import SPECTRA, PrepareSettings, TilePreparer
 from flame.scene import Scene
 
-__all__ = ["BatchPreparer", "PreparedBatch", "RawTile"]
+__all__ = ["BatchPreparer", "PreparedBatch", "RawTile", "TileNeeds"]
+
+
+@runtime_checkable
+class TileNeeds(Protocol):
+    """What a network needs tiles to be prepared like; `FlameSettings` is one."""
+
+    @property
+    def bands(self) -> int:
+        """SWIR bands."""
+        ...
+
+    @property
+    def prepare(self) -> PrepareSettings:
+        """How tiles are prepared."""
+        ...
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """What is prepared, names in `flame.prepare.INPUTS`."""
+        ...
+
+    @property
+    def spectra(self) -> str:
+        """Which of `inputs` are spectra."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +92,7 @@ class BatchPreparer:
         threads: Threads of the preparation.
     """
 
-    def __init__(self, settings: FlameSettings, bands: BandSet, threads: int = 1) -> None:
+    def __init__(self, settings: TileNeeds, bands: BandSet, threads: int = 1) -> None:
         if len(bands) != settings.bands:
             raise ModelSettingsError(f"the model has {settings.bands} bands, the tiles have {bands.describe()}")
         self._settings, self._bands, self._threads = settings, bands, threads

@@ -38,17 +38,20 @@ class StoredNetwork:
 
 
 def save_network(
-    path: Path, network: nn.Module, settings: NetworkSettings, bands: BandSet, provenance: Mapping[str, Any]
+    path: Path,
+    weights: Mapping[str, Tensor],
+    settings: NetworkSettings,
+    bands: BandSet,
+    provenance: Mapping[str, Any],
 ) -> None:
-    """Writes a network under a temporary name and renames it."""
+    """Writes a network's weights under a temporary name and renames it."""
     header = {
         "format": FORMAT,
         "settings": json.dumps(asdict(settings)),
         "bands": json.dumps([bands.centres_nm.tolist(), bands.fwhm_nm.tolist()]),
         "provenance": json.dumps(dict(provenance)),
     }
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
-    write_whole(path, save(weights, header))
+    write_whole(path, save({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, header))
 
 
 def load_network(path: Path) -> StoredNetwork:

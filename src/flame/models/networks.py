@@ -29,7 +29,6 @@ __all__ = ["NETWORKS", "NetworkEntry", "NetworkSettings", "UnknownNetworkError",
 
 _UNET_RATE = 2e-3
 _TRANSFORMER_RATE = 1.2e-4
-_FILTER_MAP = ("filter_ppm_m", "rgb_radiance")
 _END_TO_END = ("radiance", "rgb_radiance")
 
 
@@ -45,7 +44,8 @@ class NetworkEntry:
         title: Its name in tables.
         body: Makes the body from the number of its input channels; its `stride` is what sizes are padded to.
         inputs: What it takes in the paper's comparison.
-        conditioned: What it takes in the second row, with FLAME's conditioning: log-radiance, whitened by the tile.
+        conditioned: What it takes in the second row, with FLAME's conditioning: log-radiance, whitened by the tile, or
+            the matched filter in it.
         rate: Initial learning rate.
         published_parameters: Millions of parameters in tab:main; None if it is not there.
     """
@@ -73,12 +73,30 @@ class NetworkSettings:
     inputs: tuple[str, ...] = ()
 
 
-def _entry(
-    title: str, body: Callable[[int], nn.Module], rate: float, published: float, filtered: bool = False
-) -> NetworkEntry:
-    inputs = _FILTER_MAP if filtered else _END_TO_END
-    conditioned = ("filter_sigma", "rgb_log_ratio") if filtered else ("whitened", "rgb_log_ratio")
-    return NetworkEntry(title, body, inputs, conditioned, rate, published)
+def _end_to_end(title: str, body: Callable[[int], nn.Module], rate: float, published: float) -> NetworkEntry:
+    return NetworkEntry(title, body, _END_TO_END, ("whitened", "rgb_log_ratio"), rate, published)
+
+
+def _unet(channels: int) -> nn.Module:
+    return UNet(mobilenet_v2(channels))
+
+
+def _two_stage() -> dict[str, NetworkEntry]:
+    """U-Net and LinkNet, each on the map of either filter."""
+
+    filters = {"mag1c": "MAG1C-tile", "mag1c-sas": "MAG1C-SAS"}
+    bodies: dict[str, tuple[str, Callable[[int], nn.Module], float]] = {
+        "unet": ("UNet", _unet, 6.60),
+        "linknet": ("LinkNet", lambda c: LinkNet(mobilenet_v3_small_minimal(c)), 0.85),
+    }
+    conditioned = ("matched_filter", "rgb_log_ratio")
+    return {
+        f"{name}-{filtered}": NetworkEntry(
+            f"{title}+{shown}", body, (filtered.replace("-", "_"), "rgb_radiance"), conditioned, _UNET_RATE, published
+        )
+        for name, (title, body, published) in bodies.items()
+        for filtered, shown in filters.items()
+    }
 
 
 def _transformers() -> dict[str, NetworkEntry]:
@@ -88,33 +106,30 @@ def _transformers() -> dict[str, NetworkEntry]:
     entries = {}
     for kind, adapted in kinds.items():
         suffix = "" if kind == "base" else f"-{kind.lower()}"
-        entries[f"segformer{suffix}"] = _entry(
+        entries[f"segformer{suffix}"] = _end_to_end(
             f"SegFormer ({kind})", partial(SegFormer, adaptations=adapted), _TRANSFORMER_RATE, published[kind][0]
         )
-        entries[f"efficientvit{suffix}"] = _entry(
+        entries[f"efficientvit{suffix}"] = _end_to_end(
             f"EfficientViT ({kind})", partial(EfficientViT, adaptations=adapted), 1e-3, published[kind][1]
         )
     return dict(sorted(entries.items(), key=lambda item: not item[0].startswith("segformer")))
 
 
 NETWORKS: dict[str, NetworkEntry] = {
-    "unet-filter": _entry("UNet + filter", lambda c: UNet(mobilenet_v2(c)), _UNET_RATE, 6.60, filtered=True),
-    "linknet-filter": _entry(
-        "LinkNet + filter", lambda c: LinkNet(mobilenet_v3_small_minimal(c)), _UNET_RATE, 0.85, filtered=True
-    ),
-    "unet": _entry("UNet (MNv2)", lambda c: UNet(mobilenet_v2(c)), _UNET_RATE, 6.65),
-    "unet-r18": _entry("UNet (R18)", lambda c: UNet(resnet18(c)), _UNET_RATE, 14.54),
+    **_two_stage(),
+    "unet": _end_to_end("UNet (MNv2)", _unet, _UNET_RATE, 6.65),
+    "unet-r18": _end_to_end("UNet (R18)", lambda c: UNet(resnet18(c)), _UNET_RATE, 14.54),
     **_transformers(),
     "absorption-transformer": NetworkEntry(
         "Absorption transformer (re-creation after MethaneMapper)",
         AbsorptionTransformer,
-        (*_END_TO_END, "filter_ppm_m"),
-        ("whitened", "rgb_log_ratio", "filter_sigma"),
+        (*_END_TO_END, "mag1c_sas"),
+        ("whitened", "rgb_log_ratio", "matched_filter"),
         _TRANSFORMER_RATE,
     ),
 }
-"""tab:main's learned baselines, and one of related work. The two-stage ones take the map of either filter, MAG1C or
-MAG1C-SAS; tab:baseline_hp has no learning rate for LinkNet and the ResNet U-Net, which have the U-Net's here."""
+"""tab:main's learned baselines, and one of related work. tab:baseline_hp has no learning rate for LinkNet and the
+ResNet U-Net, which have the U-Net's here."""
 
 
 def make_network(settings: NetworkSettings) -> nn.Module:

@@ -51,6 +51,11 @@ class Segmenter(nn.Module):
         self.normalise = nn.ModuleDict({name: Normalise(name, bands) for name in self.inputs})
         self.body = body
 
+    def to_fit(self) -> dict[str, Normalise]:
+        """The normalisations whose mean and spread are the training set's, by field."""
+        found = {name: layer for name, layer in self.normalise.items() if isinstance(layer, Normalise)}
+        return {name: layer for name, layer in found.items() if layer.field.standardised}
+
     def forward(self, **fields: Float[Tensor, "batch _ row col"]) -> Float[Tensor, "batch row col"]:
         """Plume logit of each pixel.
 

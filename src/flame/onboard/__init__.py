@@ -5,6 +5,7 @@ from flame.onboard.backends import RUNTIMES, Backend, check_runtime, open_backen
 from flame.onboard.detector import Detection, Detector, DetectorIdentity
 from flame.onboard.detectors import Detectors
 from flame.onboard.filter_detector import FILTER_MODEL, FilterDetector
+from flame.onboard.guard import GuardSettings
 from flame.onboard.manifest import Manifest, ModelError, NetworkFacts, OperatingPoint, PlaneFacts
 from flame.onboard.package import (
     DEFAULT_FAMILY,
@@ -34,6 +35,7 @@ __all__ = [
     "DetectorIdentity",
     "Detectors",
     "FilterDetector",
+    "GuardSettings",
     "LineStream",
     "Manifest",
     "ModelError",

@@ -14,11 +14,12 @@ from jaxtyping import Bool, Float32, UInt8
 from flame.detection import DecisionRule, Plume, TileGrid, find_plumes, plume_mask
 from flame.onboard.asked import Asked
 from flame.onboard.backends import chosen_threads, open_backend
+from flame.onboard.guard import Guard, GuardSettings, Runtime
 from flame.onboard.manifest import ModelError
 from flame.onboard.package import ModelPackage, band_mismatch, fitting_bands, load_model, opened_for
 from flame.onboard.plane_backends import plane_arrays
 from flame.onboard.stream import LineStream
-from flame.onboard.strip import Rows, StripEngine, TileReport, Timings
+from flame.onboard.strip import Rows, StripEngine, TileReport, Timings, judge_known
 from flame.onboard.turns import Turn
 from flame.physics import BandSet
 from flame.prepare import Quality, TilePreparer
@@ -26,6 +27,8 @@ from flame.prepare.planes import MOST_SIGMA_PPM_M, PlanePreparer
 from flame.scene import AnyScene
 
 __all__ = ["Detection", "Detector", "DetectorIdentity"]
+
+_GUARDED = GuardSettings()
 
 
 @dataclass(frozen=True)
@@ -111,25 +114,16 @@ class Detector:
         package = model if isinstance(model, ModelPackage) else load_model(model)
         threads = chosen_threads(threads)
         self.manifest = facts = package.manifest
-        self._package, self._given = package, (runtime, threads, overlap, asked)
+        self._given = (runtime, threads, overlap, asked)
         self._siblings: dict[BandSet, Detector] = {}
         side = self.manifest.tile
         self.grid = TileGrid(side, side // 16 * 2 if overlap is None else overlap)
         self._asked = asked or Asked()
         self._rule = self._asked.rule(facts)
-        self._backend = open_backend(package, runtime, threads, self._asked.level_ppm_m)
-        self._preparer = self._prepared_by(package, threads)
+        self._opening = package, runtime, threads
+        self._open_runtime()
         self._turn = Turn()
-
-    def _prepared_by(self, package: ModelPackage, threads: int) -> TilePreparer | PlanePreparer:
-        facts, shape = self.manifest, (self.manifest.tile, self.manifest.tile)
-        if facts.plane_facts is not None:
-            functions = plane_arrays(package)["functions"]
-            return PlanePreparer(facts.plane_facts.planes, functions, facts.bands, shape, facts.prepare.pixels)
-        return TilePreparer(
-            *(facts.prepare, facts.inputs, facts.bands, shape, np.array(facts.absorption), threads),
-            block_rows=self._backend.block_rows,
-        )
+        self._guard: Guard | None = None
 
     @property
     def rule(self) -> DecisionRule:
@@ -197,15 +191,50 @@ class Detector:
         """The same model opened for other bands."""
         if bands not in self._siblings:
             runtime, threads, overlap, asked = self._given
-            self._siblings[bands] = Detector(opened_for(self._package, bands), runtime, threads, overlap, asked)
+            self._siblings[bands] = Detector(opened_for(self._opening[0], bands), runtime, threads, overlap, asked)
         return self._siblings[bands]
 
-    def stream(self, width: int, max_plume_rows: int = 2048) -> LineStream:
-        """A stream for pushbroom lines of that many columns, in the model's bands; see `LineStream`."""
-        return LineStream(self._engine(width, forgiving=True), self.manifest, self.grid, width, max_plume_rows)
+    def stream(self, width: int, max_plume_rows: int = 2048, guard: GuardSettings | None = _GUARDED) -> LineStream:
+        """A stream for pushbroom lines of that many columns, in the model's bands; see `LineStream`.
 
-    def _engine(self, width: int, forgiving: bool = False) -> StripEngine:
-        return StripEngine(self.manifest, self._backend, self._preparer, self.grid, width, forgiving, self._turn)
+        Args:
+            width: Columns of a line.
+            max_plume_rows: Rows after which a plume that has not ended is given out in pieces.
+            guard: How faults in memory are looked for; None: not at all.
+        """
+        engine = self._engine(width, forgiving=True, guard=self._guarded(guard))
+        return LineStream(engine, self.manifest, self.grid, width, max_plume_rows)
+
+    def _engine(self, width: int, forgiving: bool = False, guard: Guard | None = None) -> StripEngine:
+        return StripEngine(self.manifest, self._backend, self._preparer, self.grid, width, forgiving, self._turn, guard)
+
+    def _guarded(self, settings: GuardSettings | None) -> Guard | None:
+        """The guard of this detector's runtime, one for all its streams."""
+        if settings is None:
+            return None
+        runtime = Runtime(self._backend, self._preparer)
+        with self._turn:
+            if self._guard is None or self._guard.settings != settings or not self._guard.watches(runtime):
+                self._guard = Guard(self.manifest, runtime, self._open_runtime, judge_known, settings)
+            return self._guard
+
+    def _open_runtime(self) -> Runtime:
+        """Opens engine and preparation from the verified package."""
+        package, runtime, threads = self._opening
+        self._backend = open_backend(package, runtime, threads, self._asked.level_ppm_m)
+        self._preparer = self._prepared_by(package, threads)
+        return Runtime(self._backend, self._preparer)
+
+    def _prepared_by(self, package: ModelPackage, threads: int) -> TilePreparer | PlanePreparer:
+        facts, shape = self.manifest, (self.manifest.tile, self.manifest.tile)
+        if facts.plane_facts is not None:
+            functions = plane_arrays(package)["functions"]
+            how = facts.plane_facts.planes
+            return PlanePreparer(how, functions, facts.bands, shape, facts.prepare.pixels, threads=threads)
+        return TilePreparer(
+            *(facts.prepare, facts.inputs, facts.bands, shape, np.array(facts.absorption), threads),
+            block_rows=self._backend.block_rows,
+        )
 
     def _fitting(self, scene: AnyScene) -> slice | list[int]:
         """Where the model's bands stand in the scene; a slice, which copies nothing, where they are neighbours."""

@@ -90,10 +90,8 @@ class PlaneJudge:
 class PlaneNetwork(Protocol):
     """A network that takes planes."""
 
-    def infer(
-        self, inputs: Mapping[str, Float32[np.ndarray, ...]]
-    ) -> tuple[Float32[np.ndarray, "3 row col"], Float32[np.ndarray, "row col"]]:
-        """The judge's rows, of the first a probability, and the score in standard deviations."""
+    def infer(self, inputs: Mapping[str, Float32[np.ndarray, ...]]) -> tuple[Float32[np.ndarray, "row col"], ...]:
+        """Probability, enhancement, its spread, and the filter's estimate; all but the first in the unit of sigma."""
         ...
 
 
@@ -106,16 +104,15 @@ class PlaneGraph:
     """
 
     def __init__(self, run: PlaneRun, judge: PlaneJudge) -> None:
-        self._run, self._rows = run, judge.rows
+        self._run, self._judge = run, judge
 
-    def infer(
-        self, inputs: Mapping[str, Float32[np.ndarray, ...]]
-    ) -> tuple[Float32[np.ndarray, "3 row col"], Float32[np.ndarray, "row col"]]:
+    def infer(self, inputs: Mapping[str, Float32[np.ndarray, ...]]) -> tuple[Float32[np.ndarray, "row col"], ...]:
         """See `PlaneNetwork`."""
         maps, score = self._run(inputs)
-        out = np.einsum("kn,nrc->krc", self._rows, maps[0])
+        out = np.einsum("kn,nrc->krc", self._judge.rows, maps[0])
         out[0] = 1.0 / (1.0 + np.exp(-np.clip(out[0], -80.0, 80.0)))
-        return out, score[0]
+        sigma = inputs["sigma"][0]
+        return *self._judge.maps(out, score[0], sigma), inputs["significance"][0] * sigma
 
 
 @runtime_checkable
@@ -132,24 +129,22 @@ class PlaneEngine:
 
     Args:
         network: The network.
-        judge: What is asked of it.
         name: Engine and version.
     """
 
     more: tuple[str, ...] = MORE
 
-    def __init__(self, network: PlaneNetwork, judge: PlaneJudge, name: str) -> None:
-        self._network, self._judge = network, judge
+    def __init__(self, network: PlaneNetwork, name: str) -> None:
+        self._network = network
         self.name, self.block_rows = name, 1
 
     @classmethod
     def native(cls, model: ModelPackage, judge: PlaneJudge, kernels: Kernels, threads: int) -> PlaneEngine:
         """On the compiled kernels."""
-        network = NativePlanes(plane_arrays(model), judge.rows, model.manifest.tile, kernels, threads)
-        return cls(network, judge, f"native ({kernels.instructions})")
+        held = (*_LOG_SPREADS, _MOST_SIGMAS)
+        network = NativePlanes(plane_arrays(model), judge.rows, held, model.manifest.tile, kernels, threads)
+        return cls(network, f"native ({kernels.instructions})")
 
     def infer(self, inputs: Mapping[str, Float32[np.ndarray, ...]]) -> tuple[Float32[np.ndarray, "row col"], ...]:
         """See `Backend`."""
-        out, score = self._network.infer(inputs)
-        sigma = inputs["sigma"][0]
-        return *self._judge.maps(out, score, sigma), inputs["significance"][0] * sigma, sigma
+        return *self._network.infer(inputs), inputs["sigma"][0]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float32, Real, UInt8
 
-from flame.detection import Plume, PlumeTracker, TileGrid, plume_mask
+from flame.detection import DecisionRule, Plume, PlumeTracker, TileGrid, plume_mask
 from flame.errors import FlameError
+from flame.onboard.guard import Guard
 from flame.onboard.manifest import Manifest
 from flame.onboard.strip import Rows, StripEngine, TileReport
 
@@ -58,11 +60,15 @@ class LineStream:
         grid: How the strip is cut.
         width: Columns of a line.
         max_plume_rows: Rows after which a plume that has not ended is given out in pieces.
+
+    Attributes:
+        listener: Called with each block while the radiance of its lines is still held; see `radiance_of`.
     """
 
     def __init__(
         self, engine: StripEngine, manifest: Manifest, grid: TileGrid, width: int, max_plume_rows: int = 2048
     ) -> None:
+        self.listener: Callable[[StreamBlock], None] | None = None
         bands = len(manifest.band_centres_nm)
         self._engine = engine
         self._rule = manifest.rule
@@ -83,6 +89,25 @@ class LineStream:
     def lines_in(self) -> int:
         """Lines taken so far."""
         return self._lines
+
+    @property
+    def width(self) -> int:
+        """Columns of a line."""
+        return self._shape[1]
+
+    @property
+    def guard(self) -> Guard | None:
+        """What watches the runtime."""
+        return self._engine.guard
+
+    @property
+    def rule(self) -> DecisionRule:
+        """How probabilities become a mask; a new one counts for lines that are not given out yet."""
+        return self._rule
+
+    @rule.setter
+    def rule(self, rule: DecisionRule) -> None:
+        self._rule = rule
 
     def push(
         self,
@@ -145,7 +170,20 @@ class LineStream:
         rgb = None if self._rgb is None else self._rgb[:, order]
         finished = self._engine.tile_row(span, self._radiance[:, :held], self._valid[order], rgb, first=int(order[0]))
         self._index += 1
-        return [self._decide(finished, last)]
+        block = self._decide(finished, last)
+        if self.listener is not None:
+            self.listener(block)
+        return [block]
+
+    def radiance_of(self, first_row: int, end_row: int) -> Float32[np.ndarray, "band row col"]:
+        """A copy of lines that are still held: those of a block while the `listener` is called with it.
+
+        Raises:
+            StreamError: If some of them are not held any more, or not yet.
+        """
+        if not max(0, self._lines - self._grid.tile) <= first_row <= end_row <= self._lines:
+            raise StreamError(f"lines {first_row} to {end_row} are not held; {self._lines} have come")
+        return self._radiance[:, np.arange(first_row, end_row) % self._grid.tile]
 
     def _decide(self, new: Rows, last: bool) -> StreamBlock:
         """Masks the rows whose opening can be known; the last two wait for the next, and two stay as context."""

@@ -12,12 +12,13 @@ from jaxtyping import Bool, Float32, UInt8
 
 from flame.detection import RowStitcher, Span, TileGrid
 from flame.onboard.backends import Backend
+from flame.onboard.guard import Guard, Judged, KnownTile, Runtime
 from flame.onboard.manifest import Manifest, ModelError
 from flame.onboard.turns import Turn
 from flame.prepare import UNUSABLE, PreparedTile, Quality, TilePreparer
 from flame.prepare.planes import PlanePreparer
 
-__all__ = ["Rows", "StripEngine", "TileReport", "Timings"]
+__all__ = ["Rows", "StripEngine", "TileReport", "Timings", "infer_tile", "judge_known", "judge_tile"]
 
 _NOT_JUDGED = Quality.TOO_FEW | Quality.FAILED
 
@@ -86,6 +87,7 @@ class StripEngine:
         width: Columns of the strip.
         forgiving: Whether a tile that fails is flagged (in flight) instead of raising (on the ground).
         turn: Held while a tile is prepared and inferred: engines of one detector share its buffers.
+        guard: Finds faults and has tiles done again; it has the runtime then.
     """
 
     def __init__(
@@ -97,10 +99,11 @@ class StripEngine:
         width: int,
         forgiving: bool = False,
         turn: Turn | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self._tau_ppm_m = np.float32(manifest.tau_ppm_m)
-        self._backend = backend
-        self._preparer = preparer
+        self._runtime = Runtime(backend, preparer)
+        self._guard = guard
         self._columns = list(grid.spans(width))
         self._stitcher = RowStitcher(len(backend.more) + 3, width, grid)
         self._settled = 0
@@ -132,53 +135,35 @@ class StripEngine:
             colour = None if rgb is None else rgb[:, :, across]
             with self._turn:
                 began = time.perf_counter()
-                tile = self._prepare(radiance[:, :, across], valid[:, across], colour, first)
-                prepared = time.perf_counter()
-                maps, failed = (None, Quality.FAILED) if tile is None else self._infer(tile)
+                judged = self._judge(radiance[:, :, across], valid[:, across], colour, first)
                 inferred = time.perf_counter()
+            tile, maps, failed = judged.tile, judged.maps, judged.failed
             quality[:, across] |= np.uint8(failed) if tile is None else tile.quality | np.uint8(failed)
             if maps is not None:
                 self._stitcher.add(span, cols, maps)
             flags = failed if tile is None else tile.flags | failed
             reports.append(TileReport(span.start, cols.start, flags, inferred - began))
-            self.timings.prepare_s += prepared - began
-            self.timings.infer_s += inferred - prepared
             self.timings.blend_s += time.perf_counter() - inferred
         return self._give_out(span, quality, tuple(reports))
 
-    def _prepare(
+    @property
+    def guard(self) -> Guard | None:
+        """What watches it."""
+        return self._guard
+
+    def _judge(
         self,
         radiance: Float32[np.ndarray, "band row col"],
         valid: Bool[np.ndarray, "row col"],
         rgb: Float32[np.ndarray, "3 row col"] | None,
         first: int,
-    ) -> PreparedTile | None:
-        """The model's inputs; None if a stream must go on without them."""
-        try:
-            return self._preparer.prepare(radiance, valid, rgb, first)
-        except Exception:
-            if not self._forgiving:
-                raise
-            _LOG.exception("tile could not be prepared; its mask is left empty")
-            return None
+    ) -> Judged:
+        """One tile, by the guard if there is one."""
 
-    def _infer(self, tile: PreparedTile) -> tuple[Float32[np.ndarray, "map row col"] | None, Quality]:
-        """Probability, score, what else it says, and weight of one tile; None if it could not be judged."""
-        if tile.inputs is None:
-            return None, Quality.TOO_FEW
-        rows, cols = tile.usable.shape
-        try:
-            found = [layer[:rows, :cols] for layer in self._backend.infer(tile.inputs)]
-            maps = np.stack([*found, np.ones_like(found[0])])
-            maps[:-1] *= tile.usable
-            if not np.isfinite(maps).all():
-                raise ModelError(f"{self._backend.name}: the model gave NaN or infinity for a tile of finite inputs")
-        except Exception:
-            if not self._forgiving:
-                raise
-            _LOG.exception("tile failed; its mask is left empty")
-            return None, Quality.FAILED
-        return maps, Quality.GOOD
+        def run(runtime: Runtime) -> Judged:
+            return judge_tile(runtime, radiance, valid, rgb, first, self._forgiving, self.timings)
+
+        return run(self._runtime) if self._guard is None else self._guard.judge(run)
 
     def _give_out(self, span: Span, quality: UInt8[np.ndarray, "row col"], reports: tuple[TileReport, ...]) -> Rows:
         first, self._settled = self._settled, span.settled
@@ -191,5 +176,59 @@ class StripEngine:
         quality[judged] &= ~np.uint8(_NOT_JUDGED)
         quality[~judged & (quality & _NOT_JUDGED == 0)] |= np.uint8(Quality.TOO_FEW)
         usable = judged & ((quality & UNUSABLE) == 0)
-        named = {name: layer * self._tau_ppm_m for name, layer in zip(self._backend.more, more, strict=True)}
+        named = {name: layer * self._tau_ppm_m for name, layer in zip(self._runtime.backend.more, more, strict=True)}
         return Rows(first, probability, score * self._tau_ppm_m, usable, quality, reports, named)
+
+
+def judge_tile(
+    runtime: Runtime,
+    radiance: Float32[np.ndarray, "band row col"],
+    valid: Bool[np.ndarray, "row col"],
+    rgb: Float32[np.ndarray, "3 row col"] | None,
+    first: int = 0,
+    forgiving: bool = False,
+    timings: Timings | None = None,
+) -> Judged:
+    """Prepares and infers one tile.
+
+    Args:
+        runtime: What it goes through.
+        radiance: The tile's radiance; a ring of rows if `first` is not 0.
+        valid: Its valid pixels.
+        rgb: Its colours, if known.
+        first: Where in `radiance` its first row stands.
+        forgiving: Whether what fails is told in the outcome instead of raised.
+        timings: Where the time is added to.
+    """
+    began = prepared = time.perf_counter()
+    tile = None
+    try:
+        tile = runtime.preparer.prepare(radiance, valid, rgb, first)
+        prepared = time.perf_counter()
+        return Judged(tile, None, Quality.TOO_FEW) if tile.inputs is None else infer_tile(runtime.backend, tile)
+    except Exception:
+        if not forgiving:
+            raise
+        _LOG.exception("a tile could not be %s; its mask is left empty", "prepared" if tile is None else "judged")
+        return Judged(tile, None, Quality.FAILED)
+    finally:
+        if timings is not None:
+            timings.prepare_s += prepared - began
+            timings.infer_s += time.perf_counter() - prepared
+
+
+def judge_known(runtime: Runtime, known: KnownTile) -> Judged:
+    """A known tile through the runtime."""
+    return judge_tile(runtime, known.radiance, known.valid, known.rgb, forgiving=True)
+
+
+def infer_tile(backend: Backend, tile: PreparedTile) -> Judged:
+    """Probability, score, what else the model says, and weight of a tile, where usable."""
+    assert tile.inputs is not None
+    rows, cols = tile.usable.shape
+    found = [layer[:rows, :cols] for layer in backend.infer(tile.inputs)]
+    maps = np.stack([*found, np.ones_like(found[0])])
+    maps[:-1] *= tile.usable
+    if not np.isfinite(maps).all():
+        raise ModelError(f"{backend.name}: the model gave NaN or infinity for a tile of finite inputs")
+    return Judged(tile, maps, Quality.GOOD)

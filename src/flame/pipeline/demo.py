@@ -15,17 +15,31 @@ from flame.detection import PixelCounts
 from flame.files import require_writable
 from flame.onboard import Detection, Detectors
 from flame.physics import sensor
-from flame.pipeline.detect import REPORT, Outcome, write_scene_report
-from flame.pipeline.measure import measure_scene
-from flame.pipeline.scene_products import write_products
+from flame.pipeline.demo_truth import compare_with_truth, true_wind
+from flame.pipeline.measure import MeasureSettings, measure_scene
+from flame.pipeline.scene_products import PAGE, ProductOptions, write_products
+from flame.plumes import PlumeRecord
 from flame.scene import GeoGrid
 from flame.simulate import preset, simulate_tile, tile_generator
 from flame.tile import LabelledTile
 
-__all__ = ["DemoResult", "demo_tile", "run_demo"]
+__all__ = ["DemoResult", "RatedPlume", "demo_tile", "run_demo"]
 
-_NOWHERE = GeoGrid(crs="EPSG:32631", affine=(5.0, 0.0, 166_021.0, 0.0, -5.0, 2_560.0))
-"""A grid of 5 m pixels in the Gulf of Guinea, where 0 N 0 E is: the scene is of no real place."""
+_NOWHERE_M = (166_021.0, 2_560.0)
+"""Corner of the scene in UTM zone 31: in the Gulf of Guinea, where 0 N 0 E is, and so of no real place."""
+
+
+@dataclass(frozen=True, eq=False)
+class RatedPlume:
+    """A found plume and its truth.
+
+    Attributes:
+        record: The plume.
+        true_kg_h: What its sources emit.
+    """
+
+    record: PlumeRecord
+    true_kg_h: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +54,7 @@ class DemoResult:
         detection: Everything that was found.
         seconds: Time of each step by name.
         report: The page to look at.
+        rated: The plumes that are of a true source.
     """
 
     counts: PixelCounts
@@ -49,6 +64,7 @@ class DemoResult:
     detection: Detection
     seconds: dict[str, float]
     report: Path
+    rated: tuple[RatedPlume, ...] = ()
 
 
 def demo_tile(size: int, seed: int, sensor_name: str) -> LabelledTile:
@@ -56,7 +72,9 @@ def demo_tile(size: int, seed: int, sensor_name: str) -> LabelledTile:
     settings = preset("cluttered", size=size, sensor_name=sensor_name)
     settings = replace(settings, plume=replace(settings.plume, source_shares=(0.0, 0.0, 0.0, 1.0)))
     tile = simulate_tile(tile_generator(seed, 0), settings, "demo scene").tile
-    return replace(tile, scene=replace(tile.scene, geo=_NOWHERE))
+    side, (left, top) = settings.pixel_m, _NOWHERE_M
+    geo = GeoGrid(crs="EPSG:32631", affine=(side, 0.0, left, 0.0, -side, top), source="a made-up place")
+    return replace(tile, scene=replace(tile.scene, geo=geo))
 
 
 def run_demo(
@@ -96,16 +114,22 @@ def run_demo(
     lap("detect", began)
     told(f"writing products to {out}")
     began = time.perf_counter()
-    measured = measure_scene(tile.scene, detection, "demo")
-    write_products(out, "demo scene", tile.scene, detection, detector, measured, truth=tile.label)
+    measured = measure_scene(tile.scene, detection, "demo", MeasureSettings(true_wind(tile)))
+    truth = compare_with_truth(tile, measured.plumes)
+    alone = ProductOptions(batch=False)
+    write_products(
+        out, "FLAME demonstration: a simulated scene", tile.scene, detection, detector, measured, alone, truth
+    )
     lap("write products", began)
     true_plumes, found = _touched(tile.label, detection.mask)
     detected, right = _touched(detection.mask, tile.label)
     counts = PixelCounts.of(detection.mask, tile.label, tile.scene.valid)
-    report = out / REPORT
-    outcome = Outcome("demo scene", "done", out, len(measured.plumes), detector.identity.model)
-    write_scene_report(report, [outcome], "FLAME demonstration: a simulated scene")
-    return DemoResult(counts, true_plumes, found, detected - right, detection, seconds, report)
+    rated = [
+        RatedPlume(record, known.kg_h)
+        for record, known in zip(measured.plumes, truth.plumes, strict=True)
+        if known.kg_h
+    ]
+    return DemoResult(counts, true_plumes, found, detected - right, detection, seconds, out / PAGE, tuple(rated))
 
 
 def _touched(own: Bool[np.ndarray, "row col"], other: Bool[np.ndarray, "row col"]) -> tuple[int, int]:

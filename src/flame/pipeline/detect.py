@@ -10,18 +10,18 @@ from flame.errors import FlameError
 from flame.files import require_writable
 from flame.io import OpenOptions
 from flame.onboard import Detectors
+from flame.pipeline.batch_products import BATCH_FILES, BatchScene, write_batch
 from flame.pipeline.measure import MeasureSettings
 from flame.pipeline.runners import Runner, here
 from flame.pipeline.scene_folders import SceneInput, claim_folder
-from flame.pipeline.scene_products import SOFTWARE, read_section
+from flame.pipeline.scene_products import ProductOptions
 from flame.pipeline.scene_work import FAILURE_LOG, Job, Outcome, SceneTask, failed
-from flame.products.report import ReportSection, write_report
 from flame.workers import WorkerLost
 
 __all__ = ["FAILURE_LOG", "REPORT", "Batch", "Detectors", "Outcome", "detect_files", "write_scene_report"]
 
 REPORT = "report.html"
-_RESERVED = frozenset({REPORT, FAILURE_LOG})
+_RESERVED = frozenset({*BATCH_FILES, FAILURE_LOG})
 
 
 def detect_files(
@@ -33,6 +33,7 @@ def detect_files(
     *,
     measure: MeasureSettings | None = None,
     downlink: bool = False,
+    fields: Sequence[str] = (),
     force: bool = False,
     runner: Runner = here,
 ) -> list[Outcome]:
@@ -49,6 +50,7 @@ def detect_files(
         options: Unit and masks, for all inputs.
         measure: Winds, and how plumes are measured.
         downlink: Whether to write downlink packets too.
+        fields: Other products under whose field names the plumes are written too.
         force: Whether to do finished inputs again.
         runner: Where the work is done: here, in several processes, or on a cluster.
 
@@ -62,12 +64,13 @@ def detect_files(
     require_writable(out)
     measure = measure or MeasureSettings()
     place = out.absolute()
-    job = Job(place, detectors, options or OpenOptions(), measure.absolute(), measure.key(), downlink, force)
+    products = ProductOptions(downlink, tuple(fields))
+    job = Job(place, detectors, options or OpenOptions(), measure.absolute(), measure.key(), products, force)
     batch = Batch(inputs, job, done)
     try:
         batch.run(runner)
     finally:
-        write_scene_report(out / REPORT, batch.outcomes())
+        write_scene_report(out / REPORT, batch.outcomes(), fields)
     return batch.outcomes()
 
 
@@ -126,26 +129,7 @@ class Batch:
         ]
 
 
-def write_scene_report(path: Path, outcomes: Sequence[Outcome], title: str = "Methane plumes") -> None:
-    """One page for all inputs, from their files."""
-    good = [outcome for outcome in outcomes if outcome.succeeded]
-    plumes, failures = sum(outcome.plumes for outcome in good), len(outcomes) - len(good)
-    summary = f"{plumes} plume{'' if plumes == 1 else 's'} in {len(good)} scene{'' if len(good) == 1 else 's'}"
-    summary += f"; {failures} input{'' if failures == 1 else 's'} failed." if failures else "."
-    footer = (
-        f"Made by {SOFTWARE}. Enhancements are in ppm m as the light's path shows them; mass is the enhancement above "
-        "the plume's surroundings over that path's factor, summed over its ground area."
-    )
-    write_report(path, title, summary, _sections(outcomes), footer)
-
-
-def _sections(outcomes: Sequence[Outcome]) -> Iterator[ReportSection]:
-    for outcome in outcomes:
-        failure = outcome.failure
-        if outcome.folder is not None:
-            try:
-                yield read_section(outcome.folder)
-                continue
-            except (FlameError, OSError) as lost:
-                failure = str(lost)
-        yield ReportSection(Path(outcome.source).name or outcome.source, failure=failure)
+def write_scene_report(path: Path, outcomes: Sequence[Outcome], fields: Sequence[str] = ()) -> None:
+    """The products over all inputs, from their files; `path` is the page among them."""
+    scenes = [BatchScene(outcome.source, outcome.folder, outcome.failure) for outcome in outcomes]
+    write_batch(path.parent, scenes, fields)

@@ -1,9 +1,9 @@
-"""A detection to files, and a scene's files to its part of the report."""
+"""A detection to files: maps, plumes, tables, pictures, the page of a scene and its record."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +14,66 @@ from flame import __version__
 from flame.files import write_json, write_whole
 from flame.onboard import Detection, Detector, FilterDetector, Quality
 from flame.onboard.downlink import data_reduction, encode_plume
+from flame.pipeline.report_words import scene_facts, scene_limits, scene_making
 from flame.pipeline.scene_folders import RECORD
-from flame.plumes import SceneRecord
-from flame.products.geojson import write_records
-from flame.products.geolocate import map_grid
+from flame.plumes import SceneRecord, plume_letters
+from flame.products.geojson import read_features, write_records
 from flame.products.geotiff import write_cog
-from flame.products.quicklook import plot_quicklook
-from flame.products.report import ReportSection
-from flame.records import RecordError, read_json
+from flame.products.layers import LAYERS, SceneMaps
+from flame.products.map_view import MapView
+from flame.products.netcdf import write_netcdf
+from flame.products.pictures import Scales
+from flame.products.plume_section import Truth, headline
+from flame.products.qgis import write_plume_style, write_raster_style
+from flame.products.quicklook import MarkedPlume, plot_quicklook
+from flame.products.scene_page import SceneReport, write_scene_page
+from flame.products.stac import ITEM, ItemFacts, item_time, write_item
+from flame.products.tables import renamed_features, write_csv, write_features
 from flame.scene import AnyScene, flag_counts
 
-__all__ = ["PRODUCTS", "SOFTWARE", "read_section", "write_products"]
+__all__ = ["PAGE", "PRODUCTS", "SOFTWARE", "ProductOptions", "SceneTruth", "write_products"]
 
-PRODUCTS = ("probability.tif", "score.tif", "mask.tif", "plumes.geojson", "quicklook.png")
-"""The files of a scene beside its record."""
+PAGE = "report.html"
+PLUMES = "plumes.geojson"
+_NETCDF = "maps.nc"
+_QUICKLOOK = "quicklook.png"
+_TABLE = "plumes.csv"
+_DOWNLINK = "downlink.bin"
+
+PRODUCTS = (*(f"{name}.tif" for name in LAYERS), _NETCDF, PLUMES, _TABLE, _QUICKLOOK, PAGE)
+"""The files of every scene beside its record."""
 
 SOFTWARE = f"flame {__version__}"
 
-_DOWNLINK = "downlink.bin"
-_TABLE = ("plume", "confidence", "peak_ppm_m", "mean_ppm_m", "area_px", "area_m2", "mass_kg")
+
+@dataclass(frozen=True)
+class ProductOptions:
+    """What is written besides.
+
+    Attributes:
+        downlink: Whether to write the plumes as downlink packets too.
+        fields: Other products under whose names the plumes are written too; see `flame.products.fields`.
+        batch: Whether the scene's folder is one of a batch, whose page and STAC collection stand in the folder above.
+    """
+
+    downlink: bool = False
+    fields: tuple[str, ...] = ()
+    batch: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class SceneTruth:
+    """What is known of a simulated scene.
+
+    Attributes:
+        mask: The true plume mask.
+        plumes: The truth of each plume that was found, in the order of the records.
+        sources: True sources: each one's name, true rate, and what was found of it.
+    """
+
+    mask: Bool[np.ndarray, "row col"]
+    plumes: Sequence[Truth] = ()
+    sources: Sequence[tuple[str, str, str]] = field(default_factory=tuple)
 
 
 def write_products(
@@ -42,11 +83,11 @@ def write_products(
     detection: Detection,
     detector: Detector | FilterDetector,
     measured: SceneRecord,
-    truth: Bool[np.ndarray, "row col"] | None = None,
-    downlink: bool = False,
+    options: ProductOptions | None = None,
+    truth: SceneTruth | None = None,
     marks: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Writes the maps, the plumes, the quick look and, last, the record; returns what the record says.
+    """Writes every product of a scene and, last, the record; returns what the record says.
 
     Args:
         folder: Where to.
@@ -55,33 +96,104 @@ def write_products(
         detection: What was found.
         detector: What found it.
         measured: Its plumes with their numbers.
-        truth: The true plume mask, if known; it is drawn into the quick look.
-        downlink: Whether to write the plumes as downlink packets too.
+        options: What is written besides.
+        truth: What is known of a simulated scene; it is shown beside what was found.
         marks: What else the record should say.
     """
+    options = options or ProductOptions()
     facts = _facts(source, scene, detection, detector, measured)
-    grid = map_grid(scene.geo)
-    tags = {"source": source, "model": facts["model"], "software": facts["software"]}
-    layers = (
-        ("probability", detection.probability, "plume probability"),
-        ("score", detection.score_ppm_m, "methane score (ppm m)"),
-        ("mask", detection.mask, "plume mask"),
+    maps = SceneMaps(
+        measured.enhancement_ppm_m,
+        detection.probability,
+        detection.mask,
+        detection.usable,
+        detection.quality,
+        scene.flags,
+        measured.sigma_ppm_m,
     )
-    for name, layer, description in layers:
-        write_cog(folder / f"{name}.tif", layer, detection.usable, grid, description, tags)
-    extra = {key: facts[key] for key in ("source", "sensor", "time", "model", "software")}
-    plumes = [record.plume for record in measured.plumes]
-    write_records(folder / "plumes.geojson", measured.plumes, scene.geo, extra)
-    count = len(plumes)
-    title = f"{source}: {count} plume{'' if count == 1 else 's'}"
-    plot_quicklook(folder / "quicklook.png", scene, detection.score_ppm_m, detection.mask, plumes, title, truth)
-    if downlink:
+    view = MapView.of(scene.geo, scene.shape)
+    files = _write_maps(folder, maps, view, scene, facts)
+    files |= _write_plumes(folder, scene, measured, facts, options)
+    truth_mask = None if truth is None else truth.mask
+    marked = [MarkedPlume(plume.plume, plume_letters(plume.number), headline(plume)) for plume in measured.plumes]
+    plot_quicklook(folder / _QUICKLOOK, scene, maps, marked, f"{source}: {_counted(len(marked))}", truth_mask, view)
+    files[_QUICKLOOK] = "the scene on one picture"
+    if options.downlink:
         packets = [encode_plume(plume, 0, number) for number, plume in enumerate(detection.plumes)]
         write_whole(folder / _DOWNLINK, b"".join(packets))
         facts["downlink"] = asdict(data_reduction(detection.mask, packets, len(scene.bands)))
-    facts |= {**(marks or {}), "finished": True}
+        files[_DOWNLINK] = "the plumes as packets for a radio link"
+    files[RECORD] = "the record: what was run on what, and how"
+    own = {key: facts[key] for key in ("plumes", "plume_pixels", "model", "usable_pixels")}
+    item = ItemFacts(folder.name, source, SOFTWARE, files | {PAGE: "the report"}, own)
+    if write_item(folder / ITEM, item, view, scene.acquisition, options.batch):
+        files[ITEM] = "STAC item"
+    page = SceneReport(
+        source,
+        scene_facts(scene, measured, facts, view),
+        scene_making(facts, measured),
+        scene_limits(scene, measured, facts),
+        files,
+        truth_mask,
+        () if truth is None else truth.plumes,
+        () if truth is None else truth.sources,
+        f"../{PAGE}" if options.batch else None,
+    )
+    write_scene_page(folder / PAGE, scene, maps, measured, page, view)
+    facts |= {**(marks or {}), "fields": list(options.fields), "finished": True}
     write_json(folder / RECORD, facts)
     return facts
+
+
+def _write_maps(
+    folder: Path, maps: SceneMaps, view: MapView, scene: AnyScene, facts: Mapping[str, Any]
+) -> dict[str, str]:
+    """GeoTIFFs with their styles, and all of them as netCDF; returns what each file is."""
+    taken = item_time(scene.acquisition)
+    tags = {"source": facts["source"], "model": facts["model"], "software": SOFTWARE}
+    tags |= {"retrieval": facts["enhancement"], "sensor": facts["sensor"] or "not stated"}
+    tags |= {"time": taken} if taken else {}
+    scales = Scales.of(maps)
+    files: dict[str, str] = {}
+    for name in maps.names:
+        kind = LAYERS[name]
+        named = ("quality bits", "scene flags") if name == "quality" else (kind.titled,)
+        unit = None if kind.unit == "1" else "ppm m"
+        own = tags | {"about": kind.about}
+        write_cog(folder / f"{name}.tif", maps.bands(name), maps.shown(name), view.grid, named, own, unit)
+        write_raster_style(folder / f"{name}.qml", name, scales.top(name))
+        files |= {f"{name}.tif": f"{kind.titled}, cloud-optimised GeoTIFF", f"{name}.qml": f"QGIS style of {name}.tif"}
+    attributes = {
+        "title": f"Methane in {facts['source']}",
+        "summary": "Methane enhancement, its standard deviation, plume probability, plume mask and quality.",
+        "source": f"{facts['sensor'] or 'imaging spectrometer'}: {facts['source']}",
+        "history": f"made by {SOFTWARE} with {facts['model']}; enhancement by {facts['enhancement']}",
+        "keywords": "methane, plume, imaging spectroscopy",
+    }
+    write_netcdf(folder / _NETCDF, maps, scene.geo, scene.acquisition.time, attributes)
+    return files | {_NETCDF: "all maps on the scene's own pixels, CF netCDF"}
+
+
+def _write_plumes(
+    folder: Path, scene: AnyScene, measured: SceneRecord, facts: Mapping[str, Any], options: ProductOptions
+) -> dict[str, str]:
+    """Plumes as GeoJSON and CSV, with other names too if asked for; returns what each file is."""
+    extra = {key: facts[key] for key in ("source", "sensor", "time", "model", "software")}
+    write_records(folder / PLUMES, measured.plumes, scene.geo, extra)
+    write_plume_style(folder / "plumes.qml", "plume_id")
+    features = read_features(folder / PLUMES)
+    write_csv(folder / _TABLE, features)
+    files = {PLUMES: "outlines and numbers of the plumes", _TABLE: "the numbers as a table"}
+    for fields in options.fields:
+        names = f"plumes_{fields}.geojson", f"plumes_{fields}.csv"
+        write_features(folder / names[0], renamed_features(features, fields))
+        write_csv(folder / names[1], renamed_features(features, fields), ())
+        files |= dict.fromkeys(names, f"the plumes with the field names of {fields}")
+    return files | {"plumes.qml": "QGIS style of plumes.geojson"}
+
+
+def _counted(plumes: int) -> str:
+    return f"{plumes} plume{'' if plumes == 1 else 's'}"
 
 
 def _facts(
@@ -119,34 +231,3 @@ def _facts(
 
 def _quality_names(flags: Quality) -> list[str]:
     return [str(flag.name).lower() for flag in Quality if flag in flags and flag]
-
-
-def read_section(folder: Path) -> ReportSection:
-    """A scene's part of the report, from its files: nothing of a detection must be kept for it.
-
-    Raises:
-        RecordError: If a file is missing or damaged.
-    """
-    facts = read_json(folder / RECORD, "the record of a detection")
-    plumes = read_json(folder / "plumes.geojson", "the plumes of a scene")
-    try:
-        rows = [feature["properties"] for feature in plumes["features"]]
-        shown = [{name: row[name] for name in _TABLE if name in row} for row in rows]
-        return ReportSection(str(facts["source"]), _short(facts), folder / "quicklook.png", shown)
-    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, OverflowError) as failure:
-        raise RecordError(f"{folder}: the products are damaged ({failure!r}); run it again with --force") from None
-
-
-def _short(facts: dict[str, Any]) -> dict[str, str]:
-    share = facts["usable_pixels"] / (facts["rows"] * facts["columns"])
-    return {
-        "sensor": facts["sensor"] or "not stated",
-        "time": facts["time"] or "not stated",
-        "pixels": f"{facts['rows']} x {facts['columns']}",
-        "usable": f"{100 * share:.1f} %",
-        "quality flags": ", ".join(facts["quality"]) or "none",
-        "pixels flagged": ", ".join(f"{name} {n:,}" for name, n in facts["pixels_flagged"].items()) or "none",
-        "model": facts["model"],
-        "runtime": facts["runtime"],
-        "seconds": f"{facts['seconds']['total_s']:.2f}",
-    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from flame.onboard import Detectors
 from flame.onboard.downlink import DataReduction
 from flame.pipeline.measure import MeasureSettings, measure_scene
 from flame.pipeline.scene_folders import SceneFolder, SceneInput
-from flame.pipeline.scene_products import PRODUCTS, SOFTWARE, write_products
+from flame.pipeline.scene_products import PRODUCTS, SOFTWARE, ProductOptions, write_products
 from flame.scene import SceneFile
 
 __all__ = ["FAILURE_LOG", "Job", "Outcome", "SceneTask", "failed", "work_on"]
@@ -68,7 +68,7 @@ class Job:
         options: Unit and masks.
         measure: Winds, and how plumes are measured.
         measure_key: What `measure.key()` said when the batch began.
-        downlink: Whether to write downlink packets too.
+        products: What is written besides.
         force: Whether to do finished inputs again.
         software: The flame that asks; a worker that has another refuses.
     """
@@ -78,7 +78,7 @@ class Job:
     options: OpenOptions
     measure: MeasureSettings
     measure_key: str
-    downlink: bool = False
+    products: ProductOptions = field(default_factory=ProductOptions)
     force: bool = False
     software: str = SOFTWARE
 
@@ -149,9 +149,7 @@ def _detect(scene: SceneInput, folder: SceneFolder, job: Job) -> Outcome:
         folder.release()
         raise
     folder.begin({"source": scene.name, "place": scene.place})
-    record = write_products(
-        folder.path, scene.name, content, detection, detector, measured, downlink=job.downlink, marks=marks
-    )
+    record = write_products(folder.path, scene.name, content, detection, detector, measured, job.products, marks=marks)
     return _outcome(scene, folder, record, "done")
 
 
@@ -177,7 +175,8 @@ def _is_finished(folder: SceneFolder, scene: SceneInput, job: Job) -> bool:
         and record.get("model_id") in job.detectors.keys
         and record.get("options") == repr(job.options)
         and record.get("measured_with") == job.measure_key
-        and (not job.downlink or "downlink" in record)
+        and (not job.products.downlink or "downlink" in record)
+        and record.get("fields") == list(job.products.fields)
         and all((folder.path / name).is_file() for name in PRODUCTS)
         and record.get("input_sha256") == scene.sha256
     )

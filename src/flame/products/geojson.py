@@ -16,9 +16,17 @@ from flame.plumes import LightPath, PlumeRecord
 from flame.products.dateline import Ring, globe_polygons
 from flame.products.geolocate import longitude_latitude, pixel_area_m2
 from flame.rates import Rate
+from flame.records import RecordError, read_json
 from flame.scene import GeoGrid
 
-__all__ = ["measured_properties", "plume_feature", "plume_properties", "write_geojson", "write_records"]
+__all__ = [
+    "measured_properties",
+    "plume_feature",
+    "plume_properties",
+    "read_features",
+    "write_geojson",
+    "write_records",
+]
 
 _BENDING_DEG = 80.0
 _DIGITS = 7
@@ -181,6 +189,16 @@ def measured_properties(record: PlumeRecord) -> dict[str, Any]:
             "background_ppm_m": round(mass.background_ppm_m, 2),
             "kg_per_m2_per_ppm_m": _figures(mass.kg_per_m2),
         }
+    if (rate := record.rate) is not None:
+        properties |= {
+            "rate_kg_h": _figures(rate.kg_h),
+            "rate_sigma_kg_h": _figures(rate.sigma_kg_h),
+            "rate_method": rate.method,
+            "wind_m_s": rate.wind.speed_m_s,
+            "wind_sigma_m_s": rate.wind.error_m_s,
+            "wind_from_deg": rate.wind.from_deg,
+            "wind_source": rate.wind.source,
+        }
     if (unit := record.unit_rate) is not None:
         properties |= {
             "kg_h_per_m_s": _figures(unit.kg_h_per_m_s),
@@ -231,3 +249,20 @@ def write_records(
         for record in records
     ]
     write_json(path, {"type": "FeatureCollection", "features": features})
+
+
+def read_features(path: Path) -> list[dict[str, Any]]:
+    """The features of a file that `write_records` wrote.
+
+    Raises:
+        RecordError: If it is not there or damaged.
+    """
+    content = read_json(path, "the plumes of a scene")
+    features = content.get("features") if isinstance(content, dict) else None
+    if not isinstance(features, list) or not all(map(_is_feature, features)):
+        raise RecordError(f"{path}: holds no list of plumes; run it again with --force")
+    return features
+
+
+def _is_feature(content: object) -> bool:
+    return isinstance(content, dict) and isinstance(content.get("properties"), dict) and "geometry" in content

@@ -11,7 +11,7 @@ from scipy.spatial import cKDTree
 
 from flame.scene import GeoGrid
 
-__all__ = ["MapGrid", "longitude_latitude", "map_grid", "pixel_area_m2"]
+__all__ = ["MapGrid", "longitude_latitude", "map_grid", "pixel_area_m2", "transformed"]
 
 _FARTHEST_PIXELS = 1.0
 _MOST_CELLS_A_PIXEL = 32
@@ -21,6 +21,7 @@ _POLAR_DEG = 84.0
 _EQUATOR_M = 6_378_137.0
 _FLATTENING = 1 / 298.257_223_563
 """WGS 84."""
+_ALL = slice(None)
 
 
 def longitude_latitude(
@@ -33,7 +34,7 @@ def longitude_latitude(
     """
     if geo.affine is not None and geo.crs is not None:
         a, b, c, d, e, f = geo.affine
-        return _transformed(geo.crs, "EPSG:4326", a * col + b * row + c, d * col + e * row + f)
+        return transformed(geo.crs, "EPSG:4326", a * col + b * row + c, d * col + e * row + f)
     assert geo.latitude_deg is not None
     assert geo.longitude_deg is not None
     # Through unit vectors, which know neither date line nor poles.
@@ -43,7 +44,7 @@ def longitude_latitude(
     return np.rad2deg(np.arctan2(y, x)), np.rad2deg(np.arctan2(z, np.hypot(x, y)))
 
 
-def _transformed(
+def transformed(
     from_crs: str, to_crs: str, x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Coordinates in another reference system; NaN where there is no way from one to the other."""
@@ -151,16 +152,30 @@ class MapGrid:
     affine: tuple[float, float, float, float, float, float]
     source: Int[np.ndarray, "row col"] | None = None
 
-    def onto(self, layer: Shaped[np.ndarray, "row col"], missing: Any) -> Shaped[np.ndarray, "maprow mapcol"]:
-        """A layer of the scene on the grid; cells that show no pixel get `missing`."""
-        if self.source is None:
-            return layer
-        found = np.where(self.source >= 0, layer.ravel()[np.maximum(self.source, 0)], missing)
-        return np.asarray(found, dtype=layer.dtype)
+    def shape(self, scene: tuple[int, int]) -> tuple[int, int]:
+        """Rows and columns of the map of a scene with those rows and columns."""
+        return scene if self.source is None else (int(self.source.shape[0]), int(self.source.shape[1]))
 
-    def shown(self, usable: Bool[np.ndarray, "row col"]) -> Bool[np.ndarray, "maprow mapcol"]:
+    def onto(
+        self,
+        layer: Shaped[np.ndarray, "row col"],
+        missing: Any,
+        rows: slice = _ALL,
+        cols: slice = _ALL,
+    ) -> Shaped[np.ndarray, "maprow mapcol"]:
+        """A layer of the scene on some rows and columns of the grid; cells that show no pixel get `missing`."""
+        if self.source is None:
+            return layer[rows, cols]
+        source = self.source[rows, cols]
+        found = layer.ravel()[np.maximum(source, 0)]
+        found[source < 0] = missing
+        return np.asarray(found)
+
+    def shown(
+        self, usable: Bool[np.ndarray, "row col"], rows: slice = _ALL, cols: slice = _ALL
+    ) -> Bool[np.ndarray, "maprow mapcol"]:
         """Cells that show a usable pixel."""
-        return np.asarray(self.onto(usable, False))
+        return np.asarray(self.onto(usable, False, rows, cols))
 
 
 _NO_MAP = MapGrid(None, (1.0, 0.0, 0.0, 0.0, 1.0, 0.0))
@@ -189,7 +204,7 @@ def map_grid(geo: GeoGrid | None) -> MapGrid:
     crs, shrink, x, y = "EPSG:4326", float(np.cos(np.deg2rad(np.mean(lat)))), _unwrapped(lon), lat
     if np.abs(lat).max() > _POLAR_DEG:
         crs, shrink = ("EPSG:3995" if lat.mean() > 0 else "EPSG:3031"), 1.0
-        x, y = _transformed("EPSG:4326", crs, lon, lat)
+        x, y = transformed("EPSG:4326", crs, lon, lat)
         if not (np.isfinite(x) & np.isfinite(y)).all():
             return _NO_MAP
     points = np.stack([x * shrink, y], axis=1)

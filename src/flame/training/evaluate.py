@@ -9,20 +9,21 @@ import torch
 from jaxtyping import Float32
 
 from flame.detection import DecisionRule, Evaluation, Metrics, ScoreJudge, plume_mask
-from flame.models import BatchPreparer, Flame
+from flame.models import BatchPreparer
+from flame.models.trained import AnyModel
 from flame.training.batches import TileSequence, TrainingBatch, stack
 
 __all__ = ["evaluate_model", "probabilities"]
 
 
 @torch.no_grad()
-def probabilities(model: Flame, batch: TrainingBatch) -> Float32[np.ndarray, "batch row col"]:
+def probabilities(model: AnyModel, batch: TrainingBatch) -> Float32[np.ndarray, "batch row col"]:
     """Plume probability of each pixel of a batch; 0 where a pixel is not usable, as in flight."""
     return np.asarray((torch.sigmoid(model(batch.inputs).logit.float()) * batch.usable).cpu().numpy())
 
 
 def evaluate_model(
-    model: Flame,
+    model: AnyModel,
     source: TileSequence,
     device: torch.device | None = None,
     rule: DecisionRule | None = None,

@@ -41,6 +41,8 @@ class FreshRunSettings:
         tiles: Tiles in one batch of one sensor.
         batches: Batches in one step.
         size: Rows and columns of a tile.
+        spectral_dropout: Share of the tiles whose spectral functions are hidden from the network in a step, so that it
+            does not learn grounds by heart.
         large_share: Share of the run, its end, in which tiles are twice as large and half as many.
         workers: Processes that draw tiles.
         checkpoint_minutes: Time between checkpoints.
@@ -53,6 +55,7 @@ class FreshRunSettings:
     tiles: int = 4
     batches: int = 2
     size: int = 128
+    spectral_dropout: float = 0.25
     large_share: float = 0.25
     workers: int = 2
     checkpoint_minutes: float = 3.0
@@ -69,10 +72,13 @@ class PlusLosses:
     score: Tensor
 
 
-def planes_of(model: FlamePlus, batch: FreshBatch) -> PlaneBatch:
-    """A batch as the network takes it."""
+def planes_of(model: FlamePlus, batch: FreshBatch, hidden: float = 0.0) -> PlaneBatch:
+    """A batch as the network takes it, the spectral functions of a share of its tiles hidden."""
+    spectral = model.spectral(batch.spectra)
+    if hidden > 0:
+        spectral = spectral * (torch.rand(len(spectral), 1, 1, 1) >= hidden)
     return PlaneBatch(
-        model.spectral(batch.spectra),
+        spectral,
         *(batch.fields, batch.windows, batch.estimate_ppm_m, batch.sigma_ppm_m),
     )
 
@@ -208,7 +214,7 @@ def train_fresh(
         for _ in range(run.batches):
             batch = next(coming)
             drawn += 1
-            losses = plus_loss(model(planes_of(model, batch)), batch)
+            losses = plus_loss(model(planes_of(model, batch, run.spectral_dropout)), batch)
             (losses.total / run.batches).backward()  # type: ignore[no-untyped-call]
             for name, value in vars(losses).items():
                 sums[name] = sums.get(name, 0.0) + float(value.detach()) / run.batches

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from flame.errors import FlameError
-from flame.models import BatchPreparer, Flame
-from flame.models.weights import StoredModel, load_model, save_model
+from flame.models import BatchPreparer, Flame, FlameSettings
+from flame.models.trained import AnyModel, NetworkModel, Trained, load_trained, save_trained, settings_of
+from flame.models.weights import StoredModel
 from flame.physics import BandMismatchError, unit_absorption
 from flame.training.batches import TileSequence, TrainingBatch, epoch_batches, prefetched
 from flame.training.calibrate import calibrate
@@ -25,9 +26,9 @@ from flame.training.losses import Losses, training_loss
 from flame.training.precision import autocast, shield_from_amx
 from flame.training.recipes import OptimizerSettings, Recipe
 from flame.training.splits import require_plumes
-from flame.training.statistics import training_statistics
+from flame.training.statistics import fit_normalisation, training_statistics
 
-__all__ = ["RunError", "StepReport", "Trainer", "learning_rate"]
+__all__ = ["RunError", "StepReport", "Trainer", "chosen_device", "learning_rate"]
 
 CHECKPOINT = "checkpoint.safetensors"
 MODEL = "model.safetensors"
@@ -57,6 +58,18 @@ def learning_rate(step: int, steps: int, settings: OptimizerSettings) -> float:
     return settings.last_rate + 0.5 * (settings.rate - settings.last_rate) * (1.0 + math.cos(math.pi * share))
 
 
+def chosen_device(name: str | None, world: World) -> torch.device:
+    """The device of this process: a GPU of its own if there is one, or what was asked for.
+
+    Raises:
+        RunError: If a GPU is asked for and there is none.
+    """
+    cuda = torch.cuda.is_available()
+    if name == "cuda" and not cuda:
+        raise RunError("--device cuda: PyTorch sees no GPU here; install a CUDA build of torch, or take --device cpu")
+    return torch.device(f"cuda:{world.local_rank}" if cuda and name != "cpu" else "cpu")
+
+
 class Trainer:
     """Trains a model in a run folder.
 
@@ -73,6 +86,8 @@ class Trainer:
         watch: Called after each step.
         start: A trained model whose weights and training statistics the run starts from, for example to go on with
             larger tiles.
+        device: Where to train; a GPU if there is one, unless given.
+        snapshots: Epochs after which the weights are kept too, as `epoch3.safetensors`.
     """
 
     def __init__(
@@ -84,14 +99,16 @@ class Trainer:
         seed: int = 0,
         resume: bool = False,
         watch: Callable[[StepReport], None] | None = None,
-        start: StoredModel | None = None,
+        start: Trained | StoredModel | None = None,
+        device: str | None = None,
+        snapshots: Collection[int] = (),
     ) -> None:
         if not validation.bands.matches(training.bands):
             raise BandMismatchError(training.bands, validation.bands, "the validation set")
         shield_from_amx()
         self.world: World = join()
-        cuda = torch.cuda.is_available()
-        self.device = torch.device(f"cuda:{self.world.local_rank}" if cuda else "cpu")
+        self.device = chosen_device(device, self.world)
+        cuda = self.device.type == "cuda"
         self.recipe = replace(recipe, model=replace(recipe.model, bands=len(training.bands)))
         if recipe.keep == "best" or recipe.calibrate:
             held = (validation[index] for index in range(len(validation)))
@@ -99,17 +116,17 @@ class Trainer:
         self.training, self.validation = training, validation
         self.folder, self.seed = folder, seed
         self._watch = watch or (lambda _: None)
+        self._snapshots = frozenset(snapshots)
         torch.manual_seed(seed)
-        statistics = training_statistics(training, self.recipe.model.prepare)
-        model = Flame(self.recipe.model, unit_absorption(training.bands), statistics)
+        model = self._new_model()
         if start is not None:
             self._take_over(model, start)
         if self.world.size > 1:
             share_batch_norm(model)
-        self.model = model.to(self.device)
+        self.model: AnyModel = model.to(self.device)
         # Beside a step on the CPU one thread prepares the next batch; a GPU leaves the cores free for it.
         threads = torch.get_num_threads() if cuda else 1
-        self._preparer = BatchPreparer(self.recipe.model, training.bands, threads)
+        self._preparer = BatchPreparer(model.settings, training.bands, threads)
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(),
             lr=recipe.optimizer.rate,
@@ -129,10 +146,20 @@ class Trainer:
             )
         self._saved = time.monotonic()
 
-    def _take_over(self, model: Flame, start: StoredModel) -> None:
+    def _new_model(self) -> AnyModel:
+        kind = self.recipe.model
+        if self.recipe.calibrate and not isinstance(kind, FlameSettings):
+            raise RunError("only FLAME's logit can be calibrated; set calibrate=false for another network")
+        if isinstance(kind, FlameSettings):
+            return Flame(kind, unit_absorption(self.training.bands), training_statistics(self.training, kind.prepare))
+        model = NetworkModel(kind)
+        fit_normalisation(model, self.training)
+        return model
+
+    def _take_over(self, model: AnyModel, start: Trained | StoredModel) -> None:
         if not start.bands.matches(self.training.bands):
             raise BandMismatchError(start.bands, self.training.bands, "the training set")
-        if start.model.settings != self.recipe.model:
+        if settings_of(start.model) != self.recipe.model:
             raise RunError("the model to start from has another architecture than the recipe; give the recipe it is of")
         model.load_state_dict(start.model.state_dict())
 
@@ -146,12 +173,14 @@ class Trainer:
 
     def _calibrate(self) -> None:
         """Shifts the kept model's logit once; a run resumed after its end finds it done."""
-        stored = load_model(self.folder)
+        stored = load_trained(self.folder)
         if "logit_shift" in stored.provenance:
             return
-        shift = calibrate(stored.model.to(self.device), self.validation, self.device)
+        model = stored.model.to(self.device)
+        assert isinstance(model, Flame)
+        shift = calibrate(model, self.validation, self.device)
         provenance = {**stored.provenance, "logit_shift": shift}
-        save_model(self.folder / MODEL, self.recipe.model, stored.model.state_dict(), self.training.bands, provenance)
+        save_trained(self.folder / MODEL, model, model.state_dict(), self.training.bands, provenance)
 
     def _epoch(self) -> None:
         settings, progress = self.recipe.batch, self.progress
@@ -217,8 +246,10 @@ class Trainer:
             if self.recipe.keep == "last" or (f1, auprc) > (progress.best_f1, progress.best_auprc):
                 progress.best_f1, progress.best_auprc, progress.best_epoch = f1, auprc, progress.epoch + 1
                 provenance = {"recipe": asdict(self.recipe), "seed": self.seed, "validation": row}
-                save_model(
-                    self.folder / MODEL, self.recipe.model, self._kept_weights(), self.training.bands, provenance
+                self._write(MODEL, provenance)
+            if progress.epoch + 1 in self._snapshots:
+                self._write(
+                    f"epoch{progress.epoch + 1}.safetensors", {"recipe": asdict(self.recipe), "seed": self.seed}
                 )
         progress.history.append(row | {"seconds_per_step": seconds / max(1, steps)})
         progress.epoch, progress.step, progress.sums = progress.epoch + 1, 0, {}
@@ -226,6 +257,9 @@ class Trainer:
         if self.world.rank == 0:
             write_curves(self.folder, progress.history)
         self._watch(StepReport(progress.epoch - 1, self.recipe.epochs, steps, steps, row["loss"], row))
+
+    def _write(self, name: str, provenance: dict[str, object]) -> None:
+        save_trained(self.folder / name, self.model, self._kept_weights(), self.training.bands, provenance)
 
     def _validate(self) -> dict[str, float]:
         """Figures on the validation tiles, with the averaged weights if there are any."""

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from flame.models import FlameOutput, FlameSettings
+from flame.models.trained import AnySettings
 from flame.training.batches import TrainingBatch
 from flame.training.distributed import summed
 
@@ -132,7 +133,7 @@ def retrieval_loss(
 
 
 def training_loss(
-    output: FlameOutput, batch: TrainingBatch, model: FlameSettings, settings: LossSettings, epoch: int
+    output: FlameOutput, batch: TrainingBatch, model: AnySettings, settings: LossSettings, epoch: int
 ) -> Losses:
     """Eq:total_loss. Without a score, or without a teacher map, the auxiliary part is zero."""
     segmentation = segmentation_loss(output.logit.float(), batch.label, batch.usable, settings)
@@ -140,6 +141,7 @@ def training_loss(
     teacher_ppm_m = batch.teacher_ppm_m if settings.teacher == "mag1c_sas" else batch.enhancement_ppm_m
     if output.score is None or output.score_ppm_m is None or teacher_ppm_m is None or weight == 0.0:
         return Losses(segmentation, segmentation.detach(), torch.zeros_like(segmentation))
+    assert isinstance(model, FlameSettings)  # only FLAME has a score
     if settings.teacher == "truth":
         auxiliary = retrieval_loss(output.score_ppm_m.float(), teacher_ppm_m, batch.usable, model.tau_ppm_m)
     else:

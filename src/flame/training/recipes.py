@@ -8,11 +8,13 @@ from typing import Literal
 
 from flame.errors import FlameError
 from flame.models import FlameSettings
+from flame.models.networks import NETWORKS, NetworkSettings
+from flame.models.trained import AnySettings
 from flame.prepare import BackgroundSettings, PrepareSettings
 from flame.training.batches import BatchSettings
 from flame.training.losses import LossSettings
 
-__all__ = ["RECIPES", "OptimizerSettings", "Recipe", "UnknownRecipeError", "recipe"]
+__all__ = ["RECIPES", "OptimizerSettings", "Recipe", "UnknownRecipeError", "on_network", "recipe"]
 
 
 class UnknownRecipeError(FlameError):
@@ -46,7 +48,7 @@ class Recipe:
 
     Attributes:
         name: Its name.
-        model: Architecture; the number of bands is taken from the data.
+        model: FLAME's architecture, or another network; the number of bands is taken from the data.
         loss: Objective.
         batch: How batches are drawn.
         optimizer: Optimiser and schedule.
@@ -58,7 +60,7 @@ class Recipe:
     """
 
     name: str
-    model: FlameSettings = field(default_factory=FlameSettings)
+    model: AnySettings = field(default_factory=FlameSettings)
     loss: LossSettings = field(default_factory=LossSettings)
     batch: BatchSettings = field(default_factory=BatchSettings)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
@@ -130,3 +132,30 @@ def recipe(name: str) -> Recipe:
         return RECIPES[name]
     except KeyError:
         raise UnknownRecipeError(f"no recipe '{name}'; known are {', '.join(RECIPES)}") from None
+
+
+def on_network(base: Recipe, network: str, conditioned: bool = False) -> Recipe:
+    """The recipe for another network than FLAME, all else equal but the learning rate, which is the network's own.
+
+    A network has no score, so there is nothing for the teacher to teach, and its logit is left as it is.
+
+    Args:
+        base: Data handling, loss, schedule and epochs.
+        network: A name in `flame.models.networks.NETWORKS`, an entry point, or `module:Name`.
+        conditioned: Whether it is given FLAME's input conditioning instead of its own inputs.
+
+    Raises:
+        UnknownRecipeError: If the conditioned inputs of a network are asked for that has none of its own.
+    """
+    entry = NETWORKS.get(network)
+    if conditioned and entry is None:
+        raise UnknownRecipeError(f"'{network}' has no conditioned form: a network of your own names its inputs itself")
+    inputs = entry.conditioned if entry is not None and conditioned else ()
+    rate = base.optimizer.rate if entry is None else entry.rate
+    return replace(
+        base,
+        name=f"{base.name}, {network}",
+        model=NetworkSettings(network, inputs=inputs),
+        optimizer=replace(base.optimizer, rate=rate),
+        calibrate=False,
+    )

@@ -20,7 +20,8 @@ class NativePlanes:
 
     Args:
         arrays: Its folded weights by name.
-        rows: Combinations of the network's outputs that are asked for; of the first a probability is made.
+        rows: Combinations of the network's outputs: the logit asked for, change of the median, log-spread.
+        held: Least and greatest log-spread, and greatest median, in asinh of standard deviations.
         tile: Side of the tile, in pixels.
         kernels: The compiled kernels.
         threads: Threads to share rows among.
@@ -29,12 +30,13 @@ class NativePlanes:
     def __init__(
         self,
         arrays: Mapping[str, np.ndarray],
-        rows: Float32[np.ndarray, "row output"],
+        rows: Float32[np.ndarray, "3 output"],
+        held: tuple[float, float, float],
         tile: int,
         kernels: Kernels,
         threads: int,
     ) -> None:
-        self._arrays, self._side = arrays, tile
+        self._arrays, self._side, self._held = arrays, tile, held
         self._crew = Crew(kernels, threads)
         self._blas = ThreadpoolController()
         width, planes = arrays["lift.weight"].shape[:2]
@@ -49,19 +51,22 @@ class NativePlanes:
         project = arrays["project.weight"].reshape(len(arrays["project.weight"]), -1)
         self._project = np.ascontiguousarray(rows @ project, dtype=np.float32)
         self._offset = np.ascontiguousarray(rows @ arrays["project.bias"], dtype=np.float32)
-        self._out = np.zeros((len(rows), tile, tile), dtype=np.float32)
+        self._out, self._told = (np.zeros((3, tile, tile), dtype=np.float32) for _ in range(2))
         self._ones = np.ones(self._windows, dtype=np.float32)
 
-    def infer(
-        self, inputs: Mapping[str, Float32[np.ndarray, ...]]
-    ) -> tuple[Float32[np.ndarray, "row_of_outputs row col"], Float32[np.ndarray, "row col"]]:
-        """The combinations asked for, and the score in standard deviations; the next call overwrites them."""
+    def infer(self, inputs: Mapping[str, Float32[np.ndarray, ...]]) -> tuple[Float32[np.ndarray, "row col"], ...]:
+        """Probability, enhancement, its spread, and the filter's estimate; the next call overwrites them."""
         # Threads of BLAS gain nothing on matrices this small and take the cores from the kernels.
         with self._blas.limit(limits=1, user_api="blas"):
             z, gate = self._features(inputs["planes"])
             self._find_score(z, gate, inputs)
             self._segment(z, gate)
-        return self._out, self._score
+        self._crew.kernels.tell_planes(
+            *(self._crew.threads, self._side, self._side, self._out.ctypes.data, self._score.ctypes.data),
+            *(inputs["significance"].ctypes.data, inputs["sigma"].ctypes.data, *self._held),
+            self._told.ctypes.data,
+        )
+        return self._out[0], *self._told
 
     def _features(self, planes: Float32[np.ndarray, "1 plane row col"]) -> tuple[Image, np.ndarray]:
         side, crew = self._side, self._crew
@@ -84,11 +89,10 @@ class NativePlanes:
             *(weight.ctypes.data, bias.ctypes.data, self._ones.ctypes.data, 0.0, self._score.ctypes.data),
             self._unused.struct(),
         )
-        sigma = inputs["sigma"][0]
-        self._score -= windows[0].sum(axis=0)
-        self._score += inputs["significance"][0]
-        self._scores.pixels[0] = np.arcsinh(self._score)
-        self._scores.pixels[1] = np.arcsinh(self._score * sigma)
+        crew.kernels.rescore(
+            *(crew.threads, self._side, self._side, self._score.ctypes.data, windows.ctypes.data, self._windows),
+            *(inputs["significance"].ctypes.data, inputs["sigma"].ctypes.data, self._scores.struct()),
+        )
 
     def _segment(self, z: Image, gate: np.ndarray) -> None:
         arrays, crew = self._arrays, self._crew

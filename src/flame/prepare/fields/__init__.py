@@ -6,6 +6,7 @@ A new field is one file with a function in NumPy and a `Field`, and one line bel
 from flame.prepare.fields.anomaly import ANOMALY, COHERENCE
 from flame.prepare.fields.brightness import BRIGHTNESS
 from flame.prepare.fields.clutter import CLUTTER
+from flame.prepare.fields.filter_map import MAG1C, MAG1C_SAS
 from flame.prepare.fields.noise import NOISE
 from flame.prepare.fields.response import ENHANCEMENT, MATCHED_FILTER
 from flame.prepare.fields.view import LAYERS, Field, FieldSettings, PixelLayers, TileView
@@ -22,6 +23,8 @@ FIELDS: dict[str, Field] = {
         NOISE,
         ENHANCEMENT,
         CLUTTER,
+        MAG1C,
+        MAG1C_SAS,
     )
 }
 """All fields by name."""

@@ -1,7 +1,8 @@
 """The cache file: magic, a JSON header with its own CRC-32 in the first 64 KiB, then one aligned array a layer, tiles
 along the first axis.
 
-While it is being built the file is called `<name>.partial`; the rename at the end is the mark of a finished cache.
+While it is being built the file is called `<name>.<random>.partial`; the rename at the end is the mark of a finished
+cache. Only a regular file of the same user is gone on with: nobody else can lay one in the way.
 Each tile has a state and a CRC-32 that are written after its layers, so a build that was killed at any moment goes on
 with the tiles that are not yet whole.
 """
@@ -11,6 +12,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import secrets
+import stat
 import struct
 import zlib
 from dataclasses import dataclass
@@ -124,8 +127,23 @@ class CacheSpec:
 
 
 def partial_path(path: Path) -> Path:
-    """What the file is called while it is being built."""
-    return path.with_name(path.name + ".partial")
+    """What the file is called while it is being built: the newest that an earlier build left, else a fresh name.
+
+    A link, or a file of another user, is left alone.
+    """
+    begins, ends = f"{path.name}.", ".partial"
+    found = []
+    for other in path.parent.iterdir() if path.parent.is_dir() else ():
+        if other.name.startswith(begins) and other.name.endswith(ends):
+            there = other.lstat()
+            if stat.S_ISREG(there.st_mode) and there.st_uid == _user(there):
+                found.append((there.st_mtime_ns, other))
+    return max(found)[1] if found else path.with_name(f"{begins}{secrets.token_hex(8)}{ends}")
+
+
+def _user(there: os.stat_result) -> int:
+    """This user's number; where the system has none, whoever owns the file."""
+    return os.geteuid() if hasattr(os, "geteuid") else there.st_uid
 
 
 class CacheFile:

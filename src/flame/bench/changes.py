@@ -18,7 +18,7 @@ from flame.training.loop import Trainer
 from flame.training.overrides import override
 from flame.training.recipes import recipe
 
-__all__ = ["STEPS", "Step", "ablation_table", "run_ablation"]
+__all__ = ["STEPS", "Step", "changes_table", "run_changes"]
 
 _INPUTS_NOT_IN_PPM_M = "model.prepare.pixel_fields=matched_filter,brightness,anomaly,coherence,noise"
 
@@ -76,7 +76,7 @@ STEPS: dict[str, Step] = {
 SHOWN = ("auprc", "f1", "precision", "recall")
 
 
-def run_ablation(
+def run_changes(
     data: Path,
     out: Path,
     steps: Iterable[str] = tuple(STEPS),
@@ -85,7 +85,7 @@ def run_ablation(
     workers: int = 2,
     tell: Callable[[str], None] = print,
 ) -> str:
-    """Trains what is missing and gives the table as Markdown; also written to `ablation.md`.
+    """Trains what is missing and gives the table as Markdown; also written to `changes.md`.
 
     Args:
         data: Data set; only its train split is used.
@@ -107,10 +107,10 @@ def run_ablation(
         row = course.history[-1]
         write_json(file, {"title": step.title, "seed": seed, "epochs": chosen.epochs, "tiles": len(training), **row})
         tell(f"{step.title}: AUPRC {shown(row['auprc'])}")
-    return ablation_table(out)
+    return changes_table(out)
 
 
-def ablation_table(out: Path) -> str:
+def changes_table(out: Path) -> str:
     """The table of whatever figures the folder holds."""
     lines = [
         "| | epochs | AUPRC | F1 | precision | recall | segmentation loss |",
@@ -123,5 +123,5 @@ def ablation_table(out: Path) -> str:
             cells = [shown(found[name]) for name in (*SHOWN, "segmentation")]
             lines.append(f"| {step.title} | {found['epochs']} | {' | '.join(cells)} |")
     text = "\n".join(lines) + "\n"
-    write_whole(out / "ablation.md", text)
+    write_whole(out / "changes.md", text)
     return text

@@ -1,0 +1,209 @@
+"""`flame ground`: packets decoded, shown and stored; commands signed and sent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flame.cli.options import ModelName, input_path, output_folder
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from flame.onboard.link.commander import Commander
+    from flame.onboard.link.ground import GroundStation, Received
+    from flame.onboard.link.health import Answer
+    from flame.onboard.link.ports import DatagramPort
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+
+FirstApid = Annotated[int, typer.Option(metavar="N", help="First of the spacecraft's APIDs.")]
+Out = Annotated[Path, output_folder("Folder for packets, plumes, health, answers and raw blocks.")]
+PrivateKey = Annotated[Path, input_path("The ground's private key; from `flame ground keys`.")]
+Counter = Annotated[Path, typer.Option(metavar="FILE", help="File that keeps the last command counter.")]
+Spacecraft = Annotated[int, typer.Option(min=0, metavar="N", help="Whom the command is for.")]
+Target = Annotated[str, typer.Option("--to", metavar="udp:HOST:PORT", help="Where the spacecraft takes commands.")]
+Answers = Annotated[str, typer.Option(metavar="udp:PORT", help="Where its packets arrive.")]
+Wait = Annotated[float, typer.Option(min=0.01, metavar="S", help="Seconds to wait for an answer before sending again.")]
+
+
+@app.callback()
+def _ground() -> None:
+    """The ground's side of `flame fly`."""
+
+
+@app.command()
+def receive(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file of packets, or udp:PORT to listen at.")],
+    out: Out = Path("ground-output"),
+    first_apid: FirstApid = 0x2A0,
+    seconds: Annotated[
+        float | None, typer.Option(min=0, metavar="S", help="Listen so long; until Ctrl-C unless given.")
+    ] = None,
+) -> None:
+    """Decode space packets, show what they tell and store it."""
+    from rich.console import Console
+
+    from flame.onboard.link.channels import apids_of
+    from flame.onboard.link.ground import GroundStation
+    from flame.onboard.link.ports import DatagramPort
+    from flame.onboard.link.space_packet import split_packets
+
+    console = Console()
+    station = GroundStation(out, first_apid)
+    try:
+        if source.startswith("udp:"):
+            packets = _listening(DatagramPort(source), seconds)
+        else:
+            packets = split_packets(Path(source).read_bytes(), apids_of(first_apid).values())
+        _take(console, station, packets)
+    except KeyboardInterrupt:
+        console.print("stopped")
+    for block in station.close():
+        console.print(f"raw block {block.name}: {block.missing_bytes} of {block.total_bytes} bytes never came")
+    for channel, counts in station.summary().items():
+        words = ", ".join(f"{count} {name}" for name, count in counts.items())
+        console.print(f"{channel}: {words}", highlight=False)
+    console.print(f"{station.damaged} damaged or foreign; stored in {out}", markup=False, highlight=False)
+
+
+@app.command()
+def keys(out: Annotated[Path, output_folder("Folder for the pair.")] = Path("keys")) -> None:
+    """Make a pair of keys: the private one signs commands, the public one flies."""
+    from flame.onboard.link.commands import make_keys
+
+    private, public = make_keys(out)
+    typer.echo(f"{private}: keep it on the ground, and secret\n{public}: give it to `flame fly --key`")
+
+
+@app.command()
+def command(
+    what: Annotated[
+        str,
+        typer.Argument(metavar="COMMAND", help="threshold, mode, link-budget, tell-health, self-test or roll-back."),
+    ],
+    value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="What it takes, if anything.")] = None,
+    *,
+    key: PrivateKey,
+    to: Target,
+    answers: Answers,
+    counter: Counter = Path("command-counter"),
+    spacecraft: Spacecraft = 0,
+    first_apid: FirstApid = 0x2A0,
+    out: Out = Path("ground-output"),
+    wait: Wait = 2.0,
+) -> None:
+    """Sign a command, send it until it is answered, and print the answer; exit code 1 if it is refused."""
+    from flame.errors import FlameError
+    from flame.onboard.link.commander import body_of
+    from flame.onboard.link.commands import CommandKind
+
+    known = [kind for kind in CommandKind if not kind.name.startswith("UPLOAD")]
+    kind = next((kind for kind in known if kind.name.lower().replace("_", "-") == what), None)
+    if kind is None:
+        words = ", ".join(kind.name.lower().replace("_", "-") for kind in known)
+        raise FlameError(f"no command '{what}'; known are {words}, and `flame ground upload`")
+    commander, exchange = _uplink(key, to, answers, counter, spacecraft, first_apid, out, wait)
+    _say(commander.ask(exchange, kind, body_of(kind, value)))
+
+
+@app.command()
+def upload(
+    model: ModelName = None,
+    *,
+    key: PrivateKey,
+    to: Target,
+    answers: Answers,
+    counter: Counter = Path("command-counter"),
+    spacecraft: Spacecraft = 0,
+    first_apid: FirstApid = 0x2A0,
+    out: Out = Path("ground-output"),
+    wait: Wait = 2.0,
+) -> None:
+    """Upload a model in signed pieces and have it run once it has passed its self-test on board."""
+    from rich.console import Console
+
+    from flame.cli.progress import counting
+    from flame.onboard import load_model
+    from flame.onboard.link.model_store import bundle_model
+
+    content = bundle_model(load_model(model))
+    commander, exchange = _uplink(key, to, answers, counter, spacecraft, first_apid, out, wait)
+    with counting(Console(), "pieces", -(-len(content) // commander.piece_bytes)) as step:
+        answer = commander.upload(exchange, content, lambda _: step())
+    _say(answer)
+
+
+def _uplink(
+    key: Path, to: str, answers: str, counter: Path, spacecraft: int, first_apid: int, out: Path, wait_s: float
+) -> tuple[Commander, Callable[[bytes, int], Answer | None]]:
+    """Who signs, and how a packet is sent and its answer awaited; what else comes meanwhile is stored."""
+    from flame.errors import FlameError
+    from flame.onboard.link.commander import Commander
+    from flame.onboard.link.commands import load_private_key
+    from flame.onboard.link.ground import GroundStation
+    from flame.onboard.link.health import Answer
+    from flame.onboard.link.ports import DatagramPort, parse_place
+
+    commander = Commander(load_private_key(key), counter, spacecraft, first_apid)
+    address, port, station = parse_place(to, "udp"), DatagramPort(answers), GroundStation(out, first_apid)
+    if address is None:
+        raise FlameError(f"'{to}': give udp:HOST:PORT, where the spacecraft takes commands")
+
+    def exchange(packet: bytes, number: int) -> Answer | None:
+        port.send(packet, address)
+        for content in _listening(port, wait_s):
+            told = station.receive(content)
+            if isinstance(told, Answer) and told.counter == number:
+                return told
+        return None
+
+    return commander, exchange
+
+
+def _say(answer: Answer) -> None:
+    from flame.onboard.link.health import Outcome
+
+    typer.echo(f"{answer.outcome.name.lower()}: {answer.reason}")
+    if answer.outcome is not Outcome.DONE:
+        raise typer.Exit(1)
+
+
+def _listening(port: DatagramPort, seconds: float | None) -> Iterator[bytes]:
+    ends_at = None if seconds is None else time.monotonic() + seconds
+    while ends_at is None or time.monotonic() < ends_at:
+        yield from port.waiting(0.2 if ends_at is None else min(0.2, max(ends_at - time.monotonic(), 0.0)))
+
+
+def _take(console: Console, station: GroundStation, packets: Iterable[bytes]) -> None:
+    for packet in packets:
+        told = station.receive(packet)
+        if told is not None:
+            console.print(_words(told), markup=False, highlight=False)
+
+
+def _words(told: Received) -> str:
+    """One line for a person."""
+    from flame.onboard.downlink import PlumePacket
+    from flame.onboard.link.ground import StoredBlock
+    from flame.onboard.link.health import Health
+
+    if isinstance(told, PlumePacket):
+        return (
+            f"plume {told.plume} of scene {told.scene}: row {told.centroid_row:.0f}, column {told.centroid_col:.0f}, "
+            f"{told.area_px} pixels, peak {told.peak_ppm_m:.0f} ppm m, confidence {told.confidence:.2f}"
+        )
+    if isinstance(told, StoredBlock):
+        return f"raw block {told.name}: {told.total_bytes} bytes, whole"
+    if isinstance(told, Health):
+        return (
+            f"health: {told.running_s:.0f} s, {told.lines} lines ({told.bad_lines} bad), {told.tiles} tiles, "
+            f"{told.redone} redone, {told.corrected} corrected, {told.flagged} flagged, {told.tile_ms:.0f} ms a tile, "
+            f"{told.memory_mb:.0f} MB, {told.temperature_degc:.0f} degC, model {told.model.hex()}, "
+            f"threshold {told.threshold:.3f}, {'healthy' if told.healthy else 'SELF-TEST FAILED'}"
+        )
+    return f"answer to {told.counter}: {told.outcome.name.lower()}: {told.reason}"

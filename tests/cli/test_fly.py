@@ -1,0 +1,80 @@
+"""`flame fly` and `flame ground` on files, as a user types them; mistakes are one clear line."""
+
+import re
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from flame.cli.app import app
+from flame.errors import FlameError
+from flame.onboard.link.line_frames import encode_line
+from tiny_models import filter_model, plume_scene
+
+BOXES = [(8, 8, 14, 14), (40, 20, 52, 30)]
+
+
+@pytest.fixture
+def flown(tmp_path, monkeypatch):
+    """A folder with a model and the frames of a scene."""
+    monkeypatch.chdir(tmp_path)
+    package = filter_model()
+    (tmp_path / "m.onnx").write_bytes(package.onnx)
+    (tmp_path / "m.json").write_text(package.manifest.to_json())
+    radiance = plume_scene(70, 40, BOXES)[0].radiance
+    (tmp_path / "lines.bin").write_bytes(b"".join(encode_line(row, radiance[:, row]) for row in range(70)))
+    return radiance
+
+
+def told(*words):
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done
+
+
+def test_lines_become_packets_and_packets_plumes(flown, tmp_path):
+    assert told("fly", "lines.bin", "--to", "p.bin", "--model", "m.onnx", "--raw-block", 16).exit_code == 0
+    done = told("ground", "receive", "p.bin", "--out", "ground")
+    assert done.exit_code == 0
+    assert len(re.findall(r"^plume \d of scene 0", done.stdout, re.MULTILINE)) == len(BOXES)
+    assert "70 lines (0 bad)" in done.stdout
+    assert "0 damaged or foreign" in done.stdout
+    blocks = sorted((tmp_path / "ground/raw").glob("*.npy"))
+    assert blocks
+    _, row, col = map(int, blocks[0].stem.split("-"))
+    block = np.load(blocks[0])
+    expected = flown[:, row : row + block.shape[1], col : col + block.shape[2]]
+    np.testing.assert_allclose(block, expected, atol=1e-3)
+
+
+def test_a_damaged_file_of_packets_costs_what_it_struck(flown, tmp_path):
+    told("fly", "lines.bin", "--to", "p.bin", "--model", "m.onnx", "--raw-block", 0, "--no-time", "--no-guard")
+    content = bytearray((tmp_path / "p.bin").read_bytes())
+    content[20] ^= 0xFF
+    (tmp_path / "p.bin").write_bytes(b"noise" + content)
+    done = told("ground", "receive", "p.bin", "--out", "ground")
+    assert len(re.findall(r"^plume \d of scene 0", done.stdout, re.MULTILINE)) == len(BOXES) - 1
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("fly", "lines.bin", "--to", "p.bin", "--model", "m.onnx", "--commands", "udp:0"), "go together"),
+        (("fly", "lines.bin", "--to", "udp:x", "--model", "m.onnx"), "is no address"),
+        (("fly", "lines.bin", "--to", "p.bin", "--model", "m.onnx", "--packet-bytes", 20), "512 to 65536"),
+        (("fly", "lines.bin", "--to", "p.bin", "--model", "m.onnx", "--first-apid", 2046), "first APID"),
+        (("ground", "command", "fire", "--key", "k", "--to", "udp:1", "--answers", "udp:0"), "no command 'fire'"),
+        (("ground", "command", "mode", "loud", "--key", "k", "--to", "udp:1", "--answers", "udp:0"), "cannot be read"),
+    ],
+)
+def test_mistakes_are_said_in_one_line(flown, words, says):
+    with pytest.raises(FlameError, match=says):
+        told(*words)
+
+
+def test_keys_are_made_once(flown, tmp_path):
+    assert told("ground", "keys", "--out", "keys").exit_code == 0
+    assert (tmp_path / "keys/command-public.pem").is_file()
+    with pytest.raises(FlameError, match="keys already"):
+        told("ground", "keys", "--out", "keys")
