@@ -110,7 +110,7 @@ INLINE void average_down(const smoothing *job, ptrdiff_t row, const float *taps,
 }
 
 /* Then along the columns: the mean, and the mean over its standard deviation, each into its plane. */
-INLINE void average_across(const smoothing *job, ptrdiff_t row, const float *taps, ptrdiff_t reach, const float *from, ptrdiff_t next, float *to) {
+INLINE void average_across(const smoothing *job, const float *taps, ptrdiff_t reach, const float *from, ptrdiff_t next, float *to) {
     for (ptrdiff_t at = 0; at < job->width; at += STEP) {
         vec sums[3][2] = {{{0}}}, z[2], mean[2];
         for (ptrdiff_t i = -reach; i <= reach; i++) {
@@ -159,9 +159,8 @@ INLINE void find_clutter(const smoothing *job, ptrdiff_t row, const float *taps,
     extend_mirrored(line + next, job->width, reach);
     for (ptrdiff_t at = 0; at < job->width; at += STEP) {
         average_two(around, taps, count, at, next, sums);
-        UNROLL for (int half = 0; half < 2; half++) {
+        UNROLL for (int half = 0; half < 2; half++)
             sums[0][half] = 0.5f * logarithm(sums[0][half] / larger(sums[1][half], tiny) + tiny);
-        }
         put(to + at, sums[0][0], sums[0][1], job->width - at);
     }
 }
@@ -176,7 +175,7 @@ static void smooth_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
         memset(lines, 0, sizeof(lines));
         for (int i = 0; i < job.widths; i++) {
             average_down(&job, row, taps, job.reach[i], line, next);
-            average_across(&job, row, taps, job.reach[i], line, next, to);
+            average_across(&job, taps, job.reach[i], line, next, to);
             taps += 2 * job.reach[i] + 1;
             to += 2 * job.fields.plane;
         }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int32
 
-from flame.filters.noise_aware import NoiseAwareBackground, estimate_background
+from flame.filters.noise_aware import NoiseAwareBackground, NoiseAwareResult, estimate_background
 from flame.filters.noise_aware.fields import finish
 from flame.filters.noise_aware.project import SpectralRows, project
 from flame.filters.noise_aware.sample import cube_of
@@ -63,7 +63,7 @@ class CompiledPlanes:
         rows, cols = shape
         # Images that are needed one after the other take turns in the same memory.
         self._work = np.empty(rows * max(8 * cols, 4 * _line(cols)), dtype=np.float32)
-        self._found = np.empty(4 * rows * cols, dtype=np.float32)
+        self._found = np.empty((4, rows, cols), dtype=np.float32)
         planes = len(functions) + len(FIELD_NAMES) + len(WINDOWS_NM)
         self.inputs: dict[str, Float32[np.ndarray, ...]] = {
             "planes": np.zeros((1, planes, rows, cols), dtype=np.float32),
@@ -92,7 +92,7 @@ class CompiledPlanes:
     def make(
         self, radiance: Float32[np.ndarray, "band ring col"], valid: Bool[np.ndarray, "row col"], first: int
     ) -> Bool[np.ndarray, "row col"]:
-        """Fills `inputs` and says which pixels are usable.
+        """Fills `inputs` and says which pixels' own spectra tell something.
 
         Args:
             radiance: The tile; a ring of rows if `first` is not 0.
@@ -104,18 +104,28 @@ class CompiledPlanes:
         """
         rows, cols = valid.shape
         if self._size != valid.shape:
-            for array in self.inputs.values():
-                array[...] = 0.0
+            for name in ("planes", "windows"):  # functions and windows of what lies beyond a smaller tile
+                self.inputs[name][...] = 0.0
             self._size = valid.shape
         kernels, workers = self._kernels, self._workers
         background = estimate_background(radiance, self._bands, valid, None, kernels, first=first, workers=workers)
         also = self._spectral_rows(background)
         layers = self._work[: 8 * rows * cols].reshape(8, rows, cols)
         seen = project(background, radiance, valid, kernels, first=first, workers=workers, also=also, out=layers)
-        out = self._found[: 4 * rows * cols].reshape(4, rows, cols)
-        found = finish(background, seen, kernels, workers=workers, out=out)
-        self._make_fields(rows, cols)
+        whole = (rows, cols) == self._found.shape[1:]
+        found = finish(background, seen, kernels, workers=workers, out=self._found if whole else None)
+        if not whole:
+            self._grow(found)
+        self._make_fields()
         return found.usable
+
+    def _grow(self, found: NoiseAwareResult) -> None:
+        """Puts a smaller tile's results among pixels that are not usable."""
+        rows, cols = found.usable.shape
+        self._found[...] = np.array([0.0, np.inf, 0.0, 0.0], dtype=np.float32)[:, None, None]
+        images = found.enhancement_ppm_m, found.sigma_ppm_m, found.brightness, found.anomaly
+        for layer, image in zip(self._found, images, strict=True):
+            layer[:rows, :cols] = image
 
     def _spectral_rows(self, background: NoiseAwareBackground) -> SpectralRows:
         live = background.scale.live
@@ -130,8 +140,9 @@ class CompiledPlanes:
             windows_out=self.inputs["windows"][0],
         )
 
-    def _make_fields(self, rows: int, cols: int) -> None:
+    def _make_fields(self) -> None:
         """From the filter's results to planes."""
+        rows, cols = self._found.shape[1:]
         planes, windows = self.inputs["planes"][0], self.inputs["windows"][0]
         fields, seen = planes[len(self._functions) :], planes[len(self._functions) + len(FIELD_NAMES) :]
         plane, stride = (step // 4 for step in planes.strides[:2])

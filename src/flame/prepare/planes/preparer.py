@@ -24,7 +24,7 @@ TINY = np.float32(1e-2)
 """Added before logarithms; the least share of a clutter window that must be usable."""
 
 MOST_SIGMA_PPM_M = np.float32(1e5)
-"""Stands for the sigma of pixels that are not usable."""
+"""Standard deviation of an estimate that says nothing."""
 
 MOST_SHARE = np.float32(50.0)
 """Windows add no more than this, in standard deviations of the estimate."""

@@ -91,8 +91,9 @@ class PlanePreparer:
             first: Where in `radiance` the tile's first row stands; after the last row comes row 0.
         """
         del rgb
+        rows, cols = valid.shape
         floor, _ = find_floor(radiance, valid, self._pixels, first)
-        low, high = self._range(radiance, len(valid), first)
+        low, high = self._range(radiance, rows, first)
         quality = pixel_quality(low, high, valid, self._pixels.saturation_radiance, floor)
         usable = (quality & UNUSABLE) == 0
         try:
@@ -101,7 +102,7 @@ class PlanePreparer:
                 inputs, told = self._made(radiance, usable, first)
         except FilterError:
             return PreparedTile(self.bands, None, quality, usable)
-        quality |= np.where(usable & ~told, np.uint8(Quality.DARK), np.uint8(0))
+        quality |= np.where(usable & ~told[:rows, :cols], np.uint8(Quality.DARK), np.uint8(0))
         return PreparedTile(self.bands, inputs, quality, usable)
 
     def _range(
@@ -116,18 +117,14 @@ class PlanePreparer:
 
     def _made(
         self, radiance: Float32[np.ndarray, "band ring col"], usable: Bool[np.ndarray, "row col"], first: int
-    ) -> tuple[dict[str, Float32[np.ndarray, ...]], Bool[np.ndarray, "row col"]]:
-        """The network's inputs, and the pixels that the filter can tell something of."""
-        rows, cols = usable.shape
-        if (rows, cols) != self.shape:
-            radiance, usable = self._grown(row_ring(radiance, rows, first), usable)
-            first = 0
+    ) -> tuple[dict[str, Float32[np.ndarray, ...]], Bool[np.ndarray, "told_row told_col"]]:
+        """The network's inputs, and the pixels whose own spectrum tells something."""
         if self._compiled is not None:
-            told = self._compiled.make(radiance, usable, first)
-            return self._compiled.inputs, told[:rows, :cols]
-        planes, view = prepare_planes(row_ring(radiance, len(usable), first), self.bands, usable, self.settings)
-        inputs = self._inputs(planes, apply_functions(self._functions, view))
-        return inputs, planes.usable[:rows, :cols]
+            return self._compiled.inputs, self._compiled.make(radiance, usable, first)
+        tile = row_ring(radiance, len(usable), first)
+        whole, seen = (tile, usable) if usable.shape == self.shape else self._grown(tile, usable)
+        planes, view = prepare_planes(whole, self.bands, seen, self.settings)
+        return self._inputs(planes, apply_functions(self._functions, view)), planes.usable
 
     def _grown(
         self, tile: Float32[np.ndarray, "band rows cols"], usable: Bool[np.ndarray, "rows cols"]
