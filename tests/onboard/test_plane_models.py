@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 import torch
 
+from flame.detection import TileGrid
 from flame.models.plus import FlamePlus, PlusSettings
 from flame.onboard import Detector, ModelError, ModelPackage, load_model, sha256_of, write_package
 from flame.onboard.asked import Asked
 from flame.onboard.detectors import Detectors
 from flame.onboard.filter_detector import FilterDetector
 from flame.onboard.manifest import NetworkFacts, OperatingPoint
+from flame.onboard.plane_backends import PlaneEngine
 from flame.physics import BandSet, sensor
 from flame.pipeline.export_plus import _torch_outline, plus_package
 from flame.scene import Scene
@@ -37,7 +39,7 @@ def model() -> FlamePlus:
 
 @pytest.fixture(scope="module")
 def package(model: FlamePlus) -> ModelPackage:
-    return plus_package(model, 64, "tiny-plus", POINTS, {}, {}, "memory")
+    return plus_package(model, 64, 64, "tiny-plus", POINTS, {}, {}, "memory")
 
 
 def scene_of(name: str, size: int = 80) -> Scene:
@@ -160,3 +162,32 @@ def test_engines_agree_in_every_map(package: ModelPackage, runtime: str) -> None
         first, second = getattr(one, name), getattr(other, name)
         known = np.isfinite(first) & np.isfinite(second)
         assert np.allclose(first[known], second[known], rtol=2e-3, atol=0.5), name
+
+
+def test_small_scenes_are_mirrored_and_large_ones_seen_in_windows(model: FlamePlus) -> None:
+    package = plus_package(model, 128, 32, "tiny-plus", POINTS, {}, {}, "memory")
+    assert package.manifest.plane_facts is not None
+    for size in (24, 32, 50, 96):
+        one, other = (
+            Detector(package, runtime, threads=1).run(scene_of("emit", size)) for runtime in ("native", "onnxruntime")
+        )
+        assert one.probability.shape == (size, size)
+        assert np.abs(one.probability - other.probability).max() < 1e-4
+
+
+def test_windows_leave_no_seam(package: ModelPackage) -> None:
+    """A network that only looks at single pixels says the same whatever its windows are."""
+    facts = package.manifest.plane_facts
+    assert facts is not None
+    grid = TileGrid(32, 8)
+
+    class Pixelwise:
+        def infer(self, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray, ...]:
+            plane = inputs["sigma"][0]
+            return plane, 2 * plane, 3 * plane, 4 * plane
+
+    engine = PlaneEngine(Pixelwise(), replace(facts, window=grid.tile, overlap=grid.overlap), "pixelwise")
+    sigma = np.random.default_rng(0).random((1, 75, 41)).astype(np.float32)
+    told = engine.infer({"sigma": sigma, "planes": np.zeros((1, 3, 75, 41), np.float32)})
+    for factor, layer in zip((1, 2, 3, 4, 1), told, strict=True):
+        assert np.allclose(layer, factor * sigma[0], rtol=1e-6)

@@ -94,6 +94,8 @@ class PlaneFacts:
         levels_ppm_m: Enhancements whose exceedance it gives a logit for, rising; then come the logit of an annotator's
             outline, and median and log-spread of the enhancement.
         sensitivities: Operating points by name.
+        window: Side of the part of a tile that the network sees at once, as in training, in pixels.
+        overlap: Pixels shared by neighbouring windows.
         fewest_bands: Bands in the methane window that a scene must have.
         widest_step_nm: Largest distance of neighbouring bands that it was trained for.
     """
@@ -101,6 +103,8 @@ class PlaneFacts:
     levels_ppm_m: tuple[float, ...]
     sensitivities: dict[str, OperatingPoint]
     planes: PlaneSettings = field(default_factory=PlaneSettings)
+    window: int = number(int, 16, 8192, 128)
+    overlap: int = number(int, 0, 4096, 16)
     fewest_bands: int = number(int, 4, 1000, 20)
     widest_step_nm: float = number(float, 1.0, 100.0, 13.0)
 

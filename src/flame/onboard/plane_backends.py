@@ -11,6 +11,7 @@ import safetensors
 import safetensors.numpy
 from jaxtyping import Float32
 
+from flame.detection import RowStitcher, TileGrid
 from flame.kernels import Kernels
 from flame.onboard.manifest import ModelError, PlaneFacts
 from flame.onboard.native import NativePlanes
@@ -22,6 +23,7 @@ __all__ = ["MORE", "PlaneEngine", "PlaneGraph", "PlaneJudge", "PlaneNetwork", "p
 MORE = ("sigma", "estimate", "estimate_sigma")
 """Besides probability and score: spread of the score, and the filter's own estimate with its standard deviation."""
 
+_TOLD = 4
 _LOG_SPREADS = (-4.0, 4.0)
 _MOST_SIGMAS = 12.0
 """asinh of more standard deviations than any pixel has: e^12 / 2."""
@@ -127,24 +129,49 @@ class PlaneRun(Protocol):
 class PlaneEngine:
     """A network of planes as a `Backend`: what it says, and what the filter it stands on says.
 
+    A network looks at windows as large as those it was trained on: what its Fourier modes mean depends on their size.
+    The planes around are the tile's, so its background is still learned from all of it. A tile smaller than a window is
+    continued by its mirror image.
+
     Args:
         network: The network.
+        facts: Its facts.
         name: Engine and version.
     """
 
     more: tuple[str, ...] = MORE
 
-    def __init__(self, network: PlaneNetwork, name: str) -> None:
+    def __init__(self, network: PlaneNetwork, facts: PlaneFacts, name: str) -> None:
         self._network = network
+        self._grid = TileGrid(facts.window, facts.overlap)
         self.name, self.block_rows = name, 1
 
     @classmethod
     def native(cls, model: ModelPackage, judge: PlaneJudge, kernels: Kernels, threads: int) -> PlaneEngine:
         """On the compiled kernels."""
         held = (*_LOG_SPREADS, _MOST_SIGMAS)
-        network = NativePlanes(plane_arrays(model), judge.rows, held, model.manifest.tile, kernels, threads)
-        return cls(network, f"native ({kernels.instructions})")
+        network = NativePlanes(plane_arrays(model), judge.rows, held, judge.facts.window, kernels, threads)
+        return cls(network, judge.facts, f"native ({kernels.instructions})")
 
     def infer(self, inputs: Mapping[str, Float32[np.ndarray, ...]]) -> tuple[Float32[np.ndarray, "row col"], ...]:
         """See `Backend`."""
-        return *self._network.infer(inputs), inputs["sigma"][0]
+        rows, cols = inputs["sigma"].shape[1:]
+        whole = {name: self._mirrored(array) for name, array in inputs.items()}
+        high, wide = whole["sigma"].shape[1:]
+        stitcher = RowStitcher(_TOLD, wide, self._grid)
+        parts = []
+        for down in self._grid.spans(high):
+            for across in self._grid.spans(wide):
+                here = (..., slice(down.start, down.stop), slice(across.start, across.stop))
+                seen = {name: np.ascontiguousarray(array[here]) for name, array in whole.items()}
+                stitcher.add(down, across, np.stack(self._network.infer(seen)))
+            parts.append(stitcher.take(down.settled))
+        told = np.concatenate(parts, axis=1)[:, :rows, :cols]
+        return *told, inputs["sigma"][0]
+
+    def _mirrored(self, array: Float32[np.ndarray, ...]) -> Float32[np.ndarray, ...]:
+        """An array at least as large as a window."""
+        grow = [max(0, self._grid.tile - side) for side in array.shape[-2:]]
+        if not any(grow):
+            return array
+        return np.pad(array, [(0, 0)] * (array.ndim - 2) + [(0, more) for more in grow], mode="symmetric")

@@ -57,6 +57,7 @@ def plane_batch(
 def plus_package(
     model: FlamePlus,
     tile: int,
+    window: int,
     name: str,
     sensitivities: Mapping[str, OperatingPoint],
     training: Mapping[str, Any],
@@ -64,7 +65,7 @@ def plus_package(
     source: str,
 ) -> ModelPackage:
     """The package of a network, not yet compared with torch."""
-    onnx, deployed = plus_to_onnx(model, tile)
+    onnx, deployed = plus_to_onnx(model, window)
     weights = plus_weights(deployed)
     bands = sensor(REFERENCE_SENSOR).bands.methane()
     planes = model.settings.planes
@@ -80,7 +81,7 @@ def plus_package(
         tau_ppm_m=planes.reference_ppm_m,
         threshold=sensitivities["balanced"].threshold,
         network=NetworkFacts(sha256_of(weights), _UNUSED_CLIP),
-        plane_facts=PlaneFacts(LEVELS_PPM_M, dict(sensitivities), planes),
+        plane_facts=PlaneFacts(LEVELS_PPM_M, dict(sensitivities), planes, window),
         training=training,
         metrics=metrics,
     )
@@ -91,6 +92,7 @@ def export_plus(
     run: Path,
     out: Path,
     tile: int = 512,
+    window: int = 128,
     name: str = "flame-plus",
     sensitivities: Mapping[str, OperatingPoint] | None = None,
     notes: Mapping[str, Any] | None = None,
@@ -101,7 +103,8 @@ def export_plus(
     Args:
         run: Run folder or model.safetensors.
         out: The ONNX file to write; weights and manifest go beside it.
-        tile: Side of the tile, in pixels.
+        tile: Side of the tile whose background is learned at once, in pixels.
+        window: Side of the part that the network sees at once: that of its training tiles.
         name: Name for the manifest.
         sensitivities: Operating points; 0.2, 0.4 (half of an F1 of 0.8: the best threshold of honest
             probabilities is half of the F1 it gives) and 0.7 unless given.
@@ -118,8 +121,8 @@ def export_plus(
         "high-precision": OperatingPoint(0.7),
     }
     training = {**stored.facts, **(notes or {})}
-    package = plus_package(stored.model, tile, name, points, training, metrics or {}, str(out))
-    scenes = _simulated(tile)
+    package = plus_package(stored.model, tile, window, name, points, training, metrics or {}, str(out))
+    scenes = _simulated(window)
     agreements = [_verify(stored.model, package, scenes, runtime) for runtime in runtimes(package)]
     for found in agreements:
         if found.max_difference >= MAX_DIFFERENCE:

@@ -45,7 +45,7 @@ def check_plane_shapes(arrays: Mapping[str, np.ndarray], manifest: Manifest) -> 
     windows, fields = len(WINDOWS_NM), len(FIELD_NAMES)
     spectral = [array for name, array in arrays.items() if name.endswith("spectral.weight") and array.ndim == 4]
     why = why_no_network(
-        tile=manifest.tile,
+        tile=facts.window,
         grid=2 if "backbone.beside.weight" in arrays else 1,
         bands=windows,
         fields=functions + fields,

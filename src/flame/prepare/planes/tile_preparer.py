@@ -65,6 +65,9 @@ class PlanePreparer:
         self.settings, self.bands, self.shape = settings, bands, shape
         self._functions = functions.astype(np.float64) @ band_weights(bands)
         self._pixels = pixels or PixelSettings()
+        self._others: dict[tuple[int, int], PlanePreparer] = {}
+        self._made_with = (settings, functions, bands)
+        self._how = (pixels, threads, kernels)
         self._blas = ThreadpoolController()
         chosen = load_kernels() if isinstance(kernels, str) else kernels
         fast = chosen is not None and room_for_planes(settings, len(functions), len(bands), shape[1])
@@ -82,7 +85,7 @@ class PlanePreparer:
         rgb: Float32[np.ndarray, "3 row col"] | None = None,
         first: int = 0,
     ) -> PreparedTile:
-        """A tile at most as large as those it prepares; what is missing below and right counts as unusable.
+        """A tile at most as large as those it prepares; its inputs have its own size.
 
         Args:
             radiance: The tile's radiance; a ring of rows if `first` is not 0.
@@ -90,8 +93,9 @@ class PlanePreparer:
             rgb: Not used.
             first: Where in `radiance` the tile's first row stands; after the last row comes row 0.
         """
-        del rgb
         rows, cols = valid.shape
+        if (rows, cols) != self.shape:
+            return self._smaller(rows, cols).prepare(radiance, valid, rgb, first)
         floor, _ = find_floor(radiance, valid, self._pixels, first)
         low, high = self._range(radiance, rows, first)
         quality = pixel_quality(low, high, valid, self._pixels.saturation_radiance, floor)
@@ -102,8 +106,14 @@ class PlanePreparer:
                 inputs, told = self._made(radiance, usable, first)
         except FilterError:
             return PreparedTile(self.bands, None, quality, usable)
-        quality |= np.where(usable & ~told[:rows, :cols], np.uint8(Quality.DARK), np.uint8(0))
+        quality |= np.where(usable & ~told, np.uint8(Quality.DARK), np.uint8(0))
         return PreparedTile(self.bands, inputs, quality, usable)
+
+    def _smaller(self, rows: int, cols: int) -> PlanePreparer:
+        """The preparer of tiles of another size; one is kept: the end of a strip, or a scene smaller than a tile."""
+        if (rows, cols) not in self._others:
+            self._others = {(rows, cols): PlanePreparer(*self._made_with, (rows, cols), *self._how)}
+        return self._others[rows, cols]
 
     def _range(
         self, radiance: Float32[np.ndarray, "band ring col"], rows: int, first: int
@@ -117,23 +127,13 @@ class PlanePreparer:
 
     def _made(
         self, radiance: Float32[np.ndarray, "band ring col"], usable: Bool[np.ndarray, "row col"], first: int
-    ) -> tuple[dict[str, Float32[np.ndarray, ...]], Bool[np.ndarray, "told_row told_col"]]:
+    ) -> tuple[dict[str, Float32[np.ndarray, ...]], Bool[np.ndarray, "row col"]]:
         """The network's inputs, and the pixels whose own spectrum tells something."""
         if self._compiled is not None:
             return self._compiled.inputs, self._compiled.make(radiance, usable, first)
         tile = row_ring(radiance, len(usable), first)
-        whole, seen = (tile, usable) if usable.shape == self.shape else self._grown(tile, usable)
-        planes, view = prepare_planes(whole, self.bands, seen, self.settings)
+        planes, view = prepare_planes(tile, self.bands, usable, self.settings)
         return self._inputs(planes, apply_functions(self._functions, view)), planes.usable
-
-    def _grown(
-        self, tile: Float32[np.ndarray, "band rows cols"], usable: Bool[np.ndarray, "rows cols"]
-    ) -> tuple[Float32[np.ndarray, "band row col"], Bool[np.ndarray, "row col"]]:
-        """The tile with unusable pixels below and right, as large as all others."""
-        rows, cols = usable.shape
-        whole, seen = np.zeros((len(tile), *self.shape), dtype=np.float32), np.zeros(self.shape, dtype=np.bool_)
-        whole[:, :rows, :cols], seen[:rows, :cols] = tile, usable
-        return whole, seen
 
     def _inputs(
         self, planes: PlaneTile, spectral: Float32[np.ndarray, "function row col"]
