@@ -17,8 +17,8 @@ def find_scenes(inputs: Iterable[Path]) -> list[Path]:
     """The scenes among files and folders.
 
     A file, and a folder that is a product or tile of its own, is one scene, known or not: what cannot be read is told
-    when it is opened, and so is a folder that holds nothing. Any other folder is walked for what some reader knows. What
-    is meant twice is there once.
+    when it is opened, and so is a folder that holds nothing. Any other folder is walked for what some reader knows.
+    What is meant twice is there once.
     """
     found: dict[Path, Path] = {}
     for path in inputs:
