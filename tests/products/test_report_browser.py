@@ -101,6 +101,8 @@ def test_a_click_on_a_plume_zooms_to_it(open_page, report):
     assert _zoom(page) == pytest.approx(before)
     page.locator('path[data-plume="1"]').click(force=True)
     assert page.get_attribute('.pick[data-plume="1"]', "aria-current") == "true"
+    page.click("#zoom-all")
+    _settled(page)
     page.click('.mark >> text="B"')
     assert page.get_attribute('.pick[data-plume="2"]', "aria-current") == "true"
 
