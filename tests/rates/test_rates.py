@@ -164,7 +164,7 @@ def test_what_cannot_be_a_mass_or_coefficient_is_refused_by_name():
         plume_mass(np.zeros((4, 4)), np.ones((4, 4)), empty, ~empty, 900.0)
     with pytest.raises(RateError, match="geometry"):
         plume_mass(np.zeros((4, 4)), np.ones((4, 4)), ~empty, empty, float("nan"))
-    with pytest.raises(RateError, match="known are hygas"):
+    with pytest.raises(RateError, match="known are flame, hygas"):
         effective_wind("varon", "emit")
     with pytest.raises(RateError, match="none for tanager-1"):
         effective_wind("hygas", "tanager-1")

@@ -10,7 +10,6 @@ from rich.console import Console
 
 from flame.cli.options import Seed, Workers, output_folder
 from flame.errors import FlameError
-from flame.onboard import FILTER_MODEL
 
 if TYPE_CHECKING:
     from flame.bench.plume_cases import CasePlan, CaseResult
@@ -24,7 +23,10 @@ _Sensors = Annotated[
     list[str] | None,
     typer.Option("--sensor", metavar="NAME", help="Sensor to simulate; may be repeated. By default emit, aviris-ng."),
 ]
-_Model = Annotated[str, typer.Option("--model", metavar="NAME", help="What finds the plumes, as in `flame detect`.")]
+_Model = Annotated[
+    str | None,
+    typer.Option("--model", metavar="NAME", help="What finds the plumes; noise-aware-mf if not given."),
+]
 _Preset = Annotated[str, typer.Option("--preset", metavar="NAME", help="What the scenes are like.")]
 
 _SIZES = {"emit": 128}
@@ -34,11 +36,13 @@ _FIT_FROM_KG_H = {"emit": 700.0}
 
 
 def _plans(
-    sensors: list[str] | None, fit: int, cases: int, seed: int, model: str, preset: str
+    sensors: list[str] | None, fit: int, cases: int, seed: int, model: str | None, preset: str
 ) -> dict[str, tuple[CasePlan, CasePlan]]:
     from flame.bench.plume_cases import CasePlan
+    from flame.onboard import FILTER_MODEL
 
     plans = {}
+    model = model or FILTER_MODEL
     for name in sensors or ("emit", "aviris-ng"):
         size = _SIZES.get(name, _SIZE)
         from_kg_h = _FIT_FROM_KG_H.get(name, 50.0)
@@ -60,7 +64,7 @@ def wind(
     sensor: _Sensors = None,
     cases: Annotated[int, typer.Option(min=20, metavar="N", help="Plumes to judge on, for each sensor.")] = 200,
     fit_cases: Annotated[int, typer.Option(min=20, metavar="N", help="Plumes to fit on, for each sensor.")] = 200,
-    model: _Model = FILTER_MODEL,
+    model: _Model = None,
     preset: _Preset = "wide",
     seed: Seed = 2101,
     workers: Workers = None,
@@ -92,7 +96,7 @@ def pod(
     out: _Out,
     sensor: _Sensors = None,
     cases: Annotated[int, typer.Option(min=20, metavar="N", help="Plumes to simulate for each sensor.")] = 200,
-    model: _Model = FILTER_MODEL,
+    model: _Model = None,
     preset: _Preset = "wide",
     seed: Seed = 2101,
     workers: Workers = None,

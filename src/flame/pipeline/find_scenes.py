@@ -17,17 +17,13 @@ def find_scenes(inputs: Iterable[Path]) -> list[Path]:
     """The scenes among files and folders.
 
     A file, and a folder that is a product or tile of its own, is one scene, known or not: what cannot be read is told
-    when it is opened. Any other folder is walked for what some reader knows. What is meant twice is there once.
-
-    Raises:
-        FlameError: If a folder holds no scene at all.
+    when it is opened, and so is a folder that holds nothing. Any other folder is walked for what some reader knows.
+    What is meant twice is there once.
     """
     found: dict[Path, Path] = {}
     for path in inputs:
         inside = [path] if not path.is_dir() or _is_scene(path) else list(scenes_in(path))
-        if not inside:
-            raise FlameError(f"{path}: no scene in this folder that FLAME reads; `flame info FILE` tells why of a file")
-        for scene in inside:
+        for scene in inside or [path]:
             found.setdefault(_place(scene), scene)
     return list(found.values())
 

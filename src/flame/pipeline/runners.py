@@ -7,6 +7,7 @@ resumed on another.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
 from flame.errors import FlameError
@@ -71,7 +72,7 @@ def on_cluster(address: str) -> Runner:
         FlameError: If Dask is not installed, or no scheduler answers there.
     """
     try:
-        import distributed
+        distributed: Any = import_module("distributed")
     except ModuleNotFoundError:
         raise FlameError("--scheduler needs Dask: pip install 'flame-methane[cluster]'") from None
 
