@@ -13,7 +13,7 @@ from flame.physics import BandSet, Wind
 from flame.plumes import DetectionLimit, LightPath, PlumePoint, PlumeRecord, SceneRecord, UnitRate, plume_letters
 from flame.products.layers import SceneMaps
 from flame.products.scene_page import SceneReport
-from flame.rates import PlumeMass, PlumeShape, Rate
+from flame.rates import PlumeFigures, PlumeMass, PlumeShape, Rate
 from flame.scene import Acquisition, GeoGrid, LookupTable, Scene, SceneFlag
 
 UTM = GeoGrid(crs="EPSG:32613", affine=(5.0, 0.0, 600_000.0, 0.0, -5.0, 3_560_000.0))
@@ -89,7 +89,7 @@ def sample_record(scene: Scene, maps: SceneMaps, name: str = "flight", wind: Win
                 image_deg=80.0,
                 shape=shape if on_map else None,
                 at_edge=number == 2,
-                mass=mass if on_map else None,
+                figures=PlumeFigures(mass, (), 171.0, 160.0, None) if on_map else None,
                 light=LightPath(1.2, "for the test"),
                 rates=rates if on_map else (),
                 unit_rate=UnitRate(290.0, 25.0) if on_map else None,
@@ -97,7 +97,7 @@ def sample_record(scene: Scene, maps: SceneMaps, name: str = "flight", wind: Win
                 notes=("the plume reaches the edge of what could be seen",) if number == 2 else (),
             )
         )
-    limits = (DetectionLimit(3.0, 120.0, 340.0, "Simulated for this test."),)
+    limits = (DetectionLimit(3.0, 120.0, 340.0, "12 plumes simulated for this test"),)
     assert maps.sigma_ppm_m is not None
     return SceneRecord(
         tuple(records), maps.enhancement_ppm_m, maps.sigma_ppm_m, "a filter", (wind,) if wind else (), "flame", limits

@@ -84,6 +84,12 @@ def test_maps_know_their_size_and_north():
     assert np.isnan(MapView.of(None, (60, 80)).cell_m).all()
 
 
+def test_a_grid_without_area_has_neither_north_nor_stretch():
+    flat = MapView.of(GeoGrid(crs="EPSG:32613", affine=(5.0, 0.0, 6e5, 0.0, 0.0, 3.5e6)), (60, 80))
+    assert np.isnan(flat.north_deg)
+    assert flat.aspect == 1.0
+
+
 def test_a_grid_of_degrees_is_not_stretched():
     """At 60 degrees north a degree of longitude is half as long as one of latitude, and so are the cells."""
     view = MapView.of(GeoGrid(crs="EPSG:4326", affine=(1e-3, 0.0, 10.0, 0.0, -1e-3, 60.0)), (60, 80))

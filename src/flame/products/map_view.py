@@ -109,12 +109,12 @@ class MapView:
     def aspect(self) -> float:
         """Width of a cell over its height on the ground, so that pictures of a grid in degrees are not stretched."""
         height, width = self.cell_m
-        return width / height if np.isfinite(width / height) and width > 0 else 1.0
+        return width / height if height > 0 and width > 0 else 1.0
 
     @cached_property
     def north_deg(self) -> float:
         """Direction of north in the picture, clockwise from up; NaN if not known."""
-        if not np.isfinite(self._metres).all():
+        if not abs(np.linalg.det(self._metres)) > 0:  # not known, or cells without any area
             return float("nan")
         right, down = np.linalg.solve(self._metres, np.array([0.0, 1.0]))
         return float(np.rad2deg(np.arctan2(right * self.aspect, -down)) % 360.0)

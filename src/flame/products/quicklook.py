@@ -116,7 +116,7 @@ def plot_quicklook(
     figure = Figure(figsize=(max(total_w, 6.0), max(total_h, 3.2) + 0.75), layout="constrained", facecolor="white")
     if close:
         shares = [width, across * side] if beside else [height, down * side]
-        parts = (
+        parts: Any = (
             figure.subfigures(1, 2, width_ratios=shares) if beside else figure.subfigures(2, 1, height_ratios=shares)
         )
         scene_part, close_part = parts[0], parts[1]

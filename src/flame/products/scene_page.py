@@ -311,6 +311,6 @@ def _limits(limits: Sequence[DetectionLimit], found: bool) -> str:
     more = "other sources" if found else "sources"
     return (
         "<section><h2>What this scene could have shown</h2>"
-        f"<p>Weaker {more} than these may be there and not be seen. {escape(limits[0].basis)}</p>"
+        f"<p>Weaker {more} than these may be there and not be seen. From {escape(limits[0].basis)}.</p>"
         f"{table(head, rows)}</section>"
     )

@@ -151,7 +151,11 @@
     outlines.style.setProperty("--px", 1 / view.k); // lines keep their width on the screen
     for (const plume of data.plumes) {
       const mark = marks.get(plume.id);
-      if (mark) mark.style.transform = `translate(${plume.label[1] * view.k + view.x}px, ${plume.label[0] * view.k + view.y - 6}px) translate(-50%, -100%)`;
+      if (!mark) continue;
+      const left = plume.label[1] * view.k + view.x, top = plume.label[0] * view.k + view.y - 6;
+      mark.style.transform = `translate(${left}px, ${top}px) translate(-50%, -100%)`;
+      // What is out of sight must not be reached by the keyboard: the browser would scroll the map to it.
+      mark.style.visibility = left > 0 && left < width && top > 0 && top < height + 30 ? "" : "hidden";
     }
     if (data.cell_m) {
       const wanted = (Math.min(width * 0.3, 170) / view.k) * data.cell_m;
@@ -307,11 +311,12 @@
 
   // ---- beginning, another size, paper
   let width = 0;
-  new ResizeObserver(() => {
+  new ResizeObserver(() => requestAnimationFrame(() => {
     if (map.clientWidth === width) return draw();
     width = map.clientWidth;
-    whole();
-  }).observe(map);
+    return whole();
+  })).observe(map);
+  map.addEventListener("scroll", () => map.scrollTo(0, 0)); // it moves by its own means only
   addEventListener("beforeprint", whole);
   document.documentElement.dataset.ready = "true";
 })();
