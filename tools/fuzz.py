@@ -44,7 +44,7 @@ EXTRA_BYTES = 2 << 30
 """Memory a case may take beyond what the process has."""
 
 SECONDS = 20.0
-"""Processor time that a case may take, far beyond any honest one; by the clock, on a busy machine, ten times as much."""
+"""Processor time that a case may take, far beyond any honest one. By the clock it may be ten times as long."""
 
 _FORK = get_context("fork")
 
