@@ -19,6 +19,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 import traceback
 import zlib
 from collections import Counter, defaultdict
@@ -43,7 +44,7 @@ EXTRA_BYTES = 2 << 30
 """Memory a case may take beyond what the process has."""
 
 SECONDS = 20.0
-"""Time that a case may take; far beyond any honest one, even on a busy machine."""
+"""Processor time that a case may take, far beyond any honest one. By the clock it may be ten times as long."""
 
 _FORK = get_context("fork")
 
@@ -147,6 +148,21 @@ def _bound_memory(chosen: Format, path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (has + EXTRA_BYTES, has + EXTRA_BYTES))
 
 
+def _answers(told: Connection, process: int | None, seconds: float) -> bool:
+    """Whether a child says something before it has worked so long, or ten times as long has passed."""
+    began, before = time.monotonic(), _worked_s(process)
+    while not told.poll(1.0):
+        if _worked_s(process) - before > seconds or time.monotonic() - began > 10 * seconds:
+            return False
+    return True
+
+
+def _worked_s(process: int | None) -> float:
+    """Processor time of a process so far."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _cases(
     chosen: Format, sample: Path, path: Path, work: Path, seed: int, count: int
 ) -> Iterator[tuple[int, str, str]]:
@@ -161,7 +177,7 @@ def _cases(
         try:
             while first < count:
                 # Before the first case there are imports and a whole sample to read.
-                if not ours.poll(SECONDS if state == "begins" else 10 * SECONDS):
+                if not _answers(ours, child.pid, SECONDS if state == "begins" else 10 * SECONDS):
                     yield case, "hang", f"no answer within {SECONDS:.0f} s"
                     first = case + 1
                     break

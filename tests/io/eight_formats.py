@@ -191,8 +191,10 @@ def _map_inside_mask(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _cells_on_globe(source: Any, rows: Any, cols: Any) -> tuple[np.ndarray, np.ndarray]:
-    x, y = source.transform * (np.asarray(cols) + 0.5, np.asarray(rows) + 0.5)
-    lon, lat = rasterio.warp.transform(source.crs, "EPSG:4326", list(x), list(y))
+    a, b, c, d, e, f = tuple(source.transform)[:6]
+    across, down = np.asarray(cols) + 0.5, np.asarray(rows) + 0.5
+    x, y = a * across + b * down + c, d * across + e * down + f
+    lon, lat = rasterio.warp.transform(source.crs, "EPSG:4326", x.tolist(), y.tolist())
     return np.array(lat), np.array(lon)
 
 

@@ -68,7 +68,8 @@ class StoredCube:
         with looking_into(self.path):
             plain, filters = self._plain(), _filters_of(self.dataset)
         if plain is not None:
-            out = plain.read(rows, bands)
+            with looking_into(self.path):  # an address may be beyond what a file can have
+                out = plain.read(rows, bands)
         else:
             out = np.empty((len(bands), rows.stop - rows.start, self.shape[2]), dtype=np.float32)
             if filters is None:
