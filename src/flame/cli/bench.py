@@ -180,9 +180,7 @@ def faults(
     threads: Threads = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="JOB", help="proofs, weights, weights_unguarded or buffers: do only this; may be repeated."
-        ),
+        typer.Option(metavar="JOB", help="Do only proofs, weights, weights_unguarded or buffers; may be repeated."),
     ] = None,
 ) -> None:
     """Flip bits in the memory of the flight runtime and tell what the guard makes of them."""
