@@ -127,7 +127,7 @@ def options_of(words: list[str]) -> set[str]:
     for word in words:
         if word.startswith("-") or not hasattr(command, "commands"):
             break
-        if word in ("COMMAND", "NAME") or not re.fullmatch(r"[a-z]+", word):
+        if word in ("COMMAND", "NAME") or not re.fullmatch(r"[a-z][a-z-]*", word):
             return {"--help"}
         assert word in command.commands, f"there is no command `flame {' '.join(words)}`"
         command = command.commands[word]

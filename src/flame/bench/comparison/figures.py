@@ -44,7 +44,7 @@ def plume_size(records: Records, methods: Iterable[Method]) -> bytes | None:
     shown = [method for method in methods if method.key in runs]
     if not shown:
         return None
-    figure = new_figure(9, 3.6)
+    figure = new_figure(9.0, 3.6)
     left, right = figure.subplots(1, 2)
     sizes = list(runs[shown[0].key][0]["metrics"]["by_plume_size"])
     for method, colour in zip(shown, _LINES * 3, strict=False):
