@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from importlib import import_module
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from flame.errors import FlameError
 from flame.workers import WorkerLost, run_in_processes, threads_each
@@ -22,6 +22,7 @@ _AHEAD = 2
 _PATIENCE_S = 10
 
 
+@runtime_checkable
 class Runner(Protocol):
     """Applies a function to tasks, in any order; a task is taken from the iterable only when there is room for it.
 
