@@ -19,6 +19,8 @@ _BIT_GROUPS = {
     "fraction": tuple(range(23)),
 }
 
+_ENOUGH = 30
+
 Records = Sequence[Mapping[str, Any]]
 
 
@@ -88,7 +90,13 @@ def _rates(records: Records, sizes: Mapping[str, int]) -> dict[str, Any]:
         if whole
         else {}
     )
-    return {"counts": counts, "rates": rates, "silent_below": _upper(counts["silent"], len(records))}
+    least = min(struck.values(), default=0)
+    return {
+        "counts": counts,
+        "rates": rates,
+        "least_in_a_stratum": least,
+        "silent_below": _upper(counts["silent"], len(records)),
+    }
 
 
 def _upper(count: int, flips: int) -> float | None:
@@ -131,9 +139,10 @@ def faults_tables(summary: Mapping[str, Any]) -> str:
 
 
 def _cell(found: Mapping[str, Any], outcome: str) -> str:
-    if not found["rates"]:
-        return "-"
-    return f"{100 * found['rates'][outcome]:.2f} % ({found['counts'][outcome]})"
+    """Counts, with the rate over all memory once every layer has been struck often enough for it to mean something."""
+    count = str(found["counts"][outcome])
+    enough = found["least_in_a_stratum"] >= _ENOUGH
+    return f"{100 * found['rates'][outcome]:.2f} % ({count})" if enough else count
 
 
 def _silent(counts: Mapping[str, int]) -> str:
