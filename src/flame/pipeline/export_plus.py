@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -134,11 +135,12 @@ def export_plus(
 
 
 def _simulated(tile: int) -> list[Scene]:
-    """A tile of each of a few sensors, the last with a fifth of its pixels missing."""
-    scenes = [
-        simulate_tile(tile_generator(0, number), preset("permian", size=tile, sensor_name=name), name).tile.scene
-        for number, name in enumerate(_COMPARED)
-    ]
+    """A tile with a plume of each of a few sensors, the last with a fifth of its pixels missing."""
+    scenes = []
+    for name in _COMPARED:
+        settings = preset("wide", size=tile, sensor_name=name)
+        drawn = (simulate_tile(tile_generator(0, index), settings, name).tile for index in count())
+        scenes.append(next(each.scene for each in drawn if each.label.any()))
     last = scenes[-1]
     holes = np.random.default_rng(0).random(last.shape) < 0.2
     return [*scenes[:-1], Scene(last.radiance, last.bands, last.valid & ~holes, last.rgb)]

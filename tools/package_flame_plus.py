@@ -1,0 +1,74 @@
+"""Packages a trained second flame-plus with what was measured of it.
+
+    python tools/package_flame_plus.py RUN OUT.onnx --points operating_points.json --table detection.json
+
+The figures of the sensitivities are those of the real scenes, which the network was not trained on; the manifest names
+the files they came from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flame.onboard import OperatingPoint
+from flame.pipeline.export_plus import export_plus
+
+_JUDGED_ON = "real"
+
+
+def points(measured: dict[str, Any]) -> dict[str, OperatingPoint]:
+    """The sensitivities with what each is worth on real ground."""
+    return {
+        name: OperatingPoint(
+            each["threshold"], each["precision"], each["recall"], each["false_plumes_per_10_megapixels"]
+        )
+        for name, each in measured[_JUDGED_ON]["sensitivities"].items()
+    }
+
+
+def means(table: dict[str, Any], name: str) -> dict[str, Any]:
+    """Mean F1 over all rows of the fair table, beside the best filter and the limit."""
+    found = {}
+    for label in ("250", "500", "1000"):
+        rows = [row["f1"][label] for row in table["rows"] if "limit" in row["f1"][label]]
+        filters = [max(v["best"] for m, v in row.items() if "how" in v and m != "limit") for row in rows]
+        found[f"f1_at_{label}_ppm_m"] = {
+            "network": float(np.mean([row[name]["shipped"] for row in rows])),
+            "best_filter": float(np.mean(filters)),
+            "limit": float(np.mean([row["limit"]["best"] for row in rows])),
+            "rows": len(rows),
+        }
+    return found
+
+
+def main() -> None:
+    """Reads the command line and writes the package."""
+    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    asked.add_argument("run", type=Path)
+    asked.add_argument("out", type=Path)
+    asked.add_argument("--points", type=Path, required=True)
+    asked.add_argument("--table", type=Path, required=True)
+    asked.add_argument("--name", default="flame-plus")
+    asked.add_argument("--note", action="append", default=[], metavar="NAME=TEXT")
+    given = asked.parse_args()
+    measured, table = (json.loads(path.read_text()) for path in (given.points, given.table))
+    metrics = {
+        "operating_points": {kind: measured[kind] for kind in measured if isinstance(measured[kind], dict)},
+        "detection": means(table, given.name),
+        "files": [given.points.name, given.table.name],
+    }
+    notes = dict(note.split("=", 1) for note in given.note)
+    _, agreements = export_plus(
+        given.run, given.out, name=given.name, sensitivities=points(measured), notes=notes, metrics=metrics
+    )
+    for each in agreements:
+        print(each)
+
+
+if __name__ == "__main__":
+    main()
