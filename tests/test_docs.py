@@ -142,7 +142,7 @@ def test_links_lead_somewhere(page):
 
 
 def test_every_page_is_in_the_menu():
-    menu = re.findall(r"(\w+\.md)", (ROOT / "mkdocs.yml").read_text())
+    menu = re.findall(r"([\w-]+\.md)", (ROOT / "mkdocs.yml").read_text())
     assert sorted(menu) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
 
 

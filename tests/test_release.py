@@ -31,6 +31,7 @@ def test_the_citation_is_of_this_version():
 
 
 AWAITED = {"h5py"}
+IMPORTED_AS = {"pillow": "PIL"}
 """Declared for readers of HDF5 and netCDF files."""
 
 
@@ -40,5 +41,6 @@ def test_what_is_installed_is_used(extra):
     source = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
     for need in needs:
         name = re.match(r"[\w-]+", need)[0]
-        used = re.search(rf"^\s*(?:import|from) {name.replace('-', '_')}\b", source, re.MULTILINE)
+        module = IMPORTED_AS.get(name, name.replace("-", "_"))
+        used = re.search(rf"^\s*(?:import|from) {module}\b", source, re.MULTILINE)
         assert used or name in AWAITED, f"nothing imports {name}"

@@ -31,7 +31,7 @@ def no_work(monkeypatch):
         raise AssertionError("a scene was read before the options were checked")
 
     # The pipeline first: imported after the other, it would keep what that was replaced by.
-    monkeypatch.setattr("flame.pipeline.detect.open_scene", refuse)
+    monkeypatch.setattr("flame.pipeline.scene_work.open_scene", refuse)
     monkeypatch.setattr("flame.io.open_scene", refuse)
 
 

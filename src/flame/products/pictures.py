@@ -139,7 +139,7 @@ def _shaded(
 
 def _reduced(
     view: MapView, layer: Float32[np.ndarray, "row col"], shown: Bool[np.ndarray, "row col"], step: int, how: str
-) -> tuple[Float32[np.ndarray, "row col"], Bool[np.ndarray, "row col"]]:
+) -> tuple[Float32[np.ndarray, "down across"], Bool[np.ndarray, "down across"]]:
     """A layer on the map with squares of `step` cells made one, and where any of them is shown."""
     rows, cols = view.shape
     values, there = [], []

@@ -30,7 +30,7 @@ def flip(array, byte, bit):
 class ArrayBackend:
     """A matched filter whose constants and buffers are arrays that can be struck at three moments of a tile."""
 
-    name, block_rows = "arrays", SIDE
+    name, block_rows, more = "arrays", SIDE, ()
 
     def __init__(self):
         self.weights = {"taps": np.array([1, 1, -3, 1], "f4") / 3, "slope": np.array([40.0], "f4")}

@@ -114,6 +114,8 @@ def estimate_background(
     """
     settings = settings or NoiseAwareSettings()
     check_pixels(radiance, bands, valid)
+    if radiance.strides[-1] != radiance.itemsize:  # sums in another order would differ in their last digits
+        radiance = np.ascontiguousarray(radiance)
     scale, sample = draw_sample(radiance, valid, settings, kernels, first=first, workers=workers)
     live = scale.live
     spectrum = unit_absorption(bands)[live] / ABSORPTION_UNIT_PPM_M
