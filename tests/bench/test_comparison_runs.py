@@ -126,7 +126,7 @@ def test_other_tiles_do_not_come_into_the_same_table(finished, tiles, tmp_path):
 
 
 def test_latency_is_measured_for_every_method_that_is_asked_for(tiles, tmp_path):
-    names = ("mag1c-sas", "linknet-mag1c-sas", "flame")
+    names = ("mag1c-sas", "flame")
     bench("latency", tmp_path, *of_tiny(tiles), *LIGHT, *(word for name in names for word in ("--only", name)))
     report = Records(tmp_path / "tiny").latency()
     assert set(report["methods"]) == set(names)

@@ -5,14 +5,14 @@ python odd_sizes.py LIBRARY
 
 import ctypes
 import sys
-from dataclasses import replace
 
 import numpy as np
 import safetensors.numpy
 
 from flame.kernels import library
 from flame.onboard import load_model
-from flame.onboard.native import NativeNetwork
+from flame.onboard.native import NativePlanes
+from flame.onboard.plane_backends import PlaneJudge
 from flame.physics import BandSet
 from flame.prepare import FIELDS, BackgroundSettings, PrepareSettings, TilePreparer
 from flame.prepare.planes import GRID_NM, PlanePreparer, PlaneSettings
@@ -52,24 +52,16 @@ def make_planes(kernels, bands, rows, cols, seed):
 
 
 def infer(kernels, tile):
-    """The packaged network on another size of tile, each input in memory of exactly its size."""
+    """The packaged network on another size of window, each input in memory of exactly its size."""
     package = load_model()
-    facts = replace(package.manifest, tile=tile, row_block=None)
     arrays = {name: array.copy() for name, array in safetensors.numpy.load(package.weights).items()}
-    network = NativeNetwork(facts, facts.network, arrays, kernels, 3)
+    network = NativePlanes(arrays, PlaneJudge(package.manifest.plane_facts).rows, (-4.0, 4.0, 12.0), tile, kernels, 3)
     rng = np.random.default_rng(tile)
-    bands, fields = len(facts.band_centres_nm), len(facts.prepare.pixel_fields)
-    shapes = {
-        "whitened": (tile, bands, 1, tile),
-        "target": (1, bands),
-        "unwhitening": (1, bands, bands),
-        "pixel_fields": (1, fields, tile, tile),
-        "rgb": (1, 3, tile, tile),
-    }
-    inputs = {name: 0.1 * rng.standard_normal(shape, dtype=np.float32) for name, shape in shapes.items()}
-    probability, score = network.infer(inputs)
-    assert np.isfinite(probability).all()
-    assert np.isfinite(score).all()
+    planes, windows = arrays["lift.weight"].shape[1], len(arrays["weight_head.weight"])
+    shapes = {"planes": (1, planes, tile, tile), "windows": (1, windows, tile, tile)}
+    shapes |= dict.fromkeys(("significance", "sigma"), (1, tile, tile))
+    inputs = {name: np.abs(rng.standard_normal(shape, dtype=np.float32)) for name, shape in shapes.items()}
+    assert all(np.isfinite(layer).all() for layer in network.infer(inputs))
 
 
 def main():

@@ -41,7 +41,7 @@ def compare_with_truth(tile: LabelledTile, records: Sequence[PlumeRecord]) -> Sc
     truths = []
     for record, under in zip(records, found, strict=True):
         sources = [source for source, label in zip(tile.sources, own, strict=True) if label in under]
-        truths.append(_truth(record, sum(source.emission_kg_h for source in sources), len(sources)))
+        truths.append(_truth(record, sum((source.emission_kg_h for source in sources), 0.0), len(sources)))
     rows = []
     for number, (source, label) in enumerate(zip(tile.sources, own, strict=True), start=1):
         hits = [record for record, under in zip(records, found, strict=True) if label is not None and label in under]

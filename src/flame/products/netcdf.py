@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flame.files import WriteError, printable, whole_file
+from flame.files import printable, write_whole
 from flame.prepare import Quality
 from flame.products.layers import LAYERS, SceneMaps
 from flame.scene import GeoGrid, SceneFlag
@@ -48,23 +48,12 @@ def write_netcdf(
     """
     import h5py
 
-    with whole_file(path) as partial:
-        try:
-            with h5py.File(partial, "w", libver=("v108", "v110"), track_order=True) as file:
-                _Writer(file, maps.mask.shape).write(maps, geo, time, attributes)
-        except (OSError, RuntimeError) as failure:
-            # HDF5 hides the system's number in its text: ask the system itself.
-            if isinstance(failure, OSError) and failure.errno is not None:
-                raise
-            _try_writing(partial)
-            raise WriteError(f"{path}: cannot be written ({failure}); choose another place") from failure
-
-
-def _try_writing(partial: Path) -> None:
-    """Raises what the system has against a file that grows, if anything."""
-    with partial.open("ab") as file:
-        file.write(bytes(1 << 20))
+    # In memory, compressed: a full disk in the middle of a file ends HDF5 with more than an exception.
+    with h5py.File(path.name, "w", "core", libver=("v108", "v110"), track_order=True, backing_store=False) as file:
+        _Writer(file, maps.mask.shape).write(maps, geo, time, attributes)
         file.flush()
+        image = file.id.get_file_image()
+    write_whole(path, image)
 
 
 class _Writer:

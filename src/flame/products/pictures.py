@@ -158,7 +158,7 @@ def _reduced(
     return np.concatenate(values), np.concatenate(there)
 
 
-def _nearest(view: MapView, layer: UInt8[np.ndarray, "row col"], step: int) -> UInt8[np.ndarray, "row col"]:
+def _nearest(view: MapView, layer: UInt8[np.ndarray, "row col"], step: int) -> UInt8[np.ndarray, "down across"]:
     rows, cols = view.shape
     half = step // 2
     down, across = (
