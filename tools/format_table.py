@@ -77,8 +77,8 @@ def row_of(name: str, flame: str, folder: Path) -> Row:
 
     (folder / "squares").mkdir()
     squares = samples.make_sample(name, folder / "squares", samples.SQUARES)
-    run("filter", "mag1c", squares.path, "--out", folder / "score.tif")
-    places = samples.places_of_squares(folder / "score.tif")
+    run("filter", "mag1c", squares.path, "--out", folder / "enhancement.tif")
+    places = samples.places_of_squares(folder / "enhancement.tif")
     farthest = max(
         float(squares.pixels_off(*places, squares.latitude[at], squares.longitude[at]).min()) for at in samples.SQUARES
     )

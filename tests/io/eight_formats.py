@@ -184,7 +184,7 @@ def _map_inside_mask(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Score, latitude and longitude of the map's cells that the mask has."""
     with rasterio.open(folder / "mask.tif") as source:
         cells = np.nonzero(source.read(1) == 1)
-    with rasterio.open(folder / "score.tif") as source:
+    with rasterio.open(folder / "enhancement.tif") as source:
         score = np.nan_to_num(source.read(1))[cells]
         latitude, longitude = _cells_on_globe(source, *cells)
     return score, latitude, longitude

@@ -105,7 +105,8 @@ def test_the_demonstration_tells_the_truth_of_each_plume():
     mask = tile.label | (false_one & tile.scene.valid)
     quality, sigma = np.zeros(mask.shape, np.uint8), np.full(mask.shape, 100.0, np.float32)
     maps = mask.astype(np.float32), tile.enhancement_ppm_m, mask, tile.scene.valid, quality
-    found = Detection(*maps, plumes=(), tiles=(), timings=Timings(), runtime="none", sigma_ppm_m=sigma)
+    told_by = {"estimate_ppm_m": tile.enhancement_ppm_m, "estimate_sigma_ppm_m": sigma}
+    found = Detection(*maps, plumes=(), tiles=(), timings=Timings(), runtime="none", sigma_ppm_m=sigma, **told_by)
     measured = measure_scene(tile.scene, found, "demo", MeasureSettings(true_wind(tile), check=False))
     truth = compare_with_truth(tile, measured.plumes)
     assert isinstance(truth, SceneTruth)

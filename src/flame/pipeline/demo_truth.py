@@ -33,14 +33,17 @@ def true_wind(tile: LabelledTile) -> tuple[Wind, ...]:
 def compare_with_truth(tile: LabelledTile, records: Sequence[PlumeRecord]) -> SceneTruth:
     """Which sources each plume is of, and what was found of each source.
 
-    A source belongs to the labelled plume nearest to it, and to each found plume that shares a pixel with that.
+    A source belongs to the labelled plume nearest to it, and to each found plume that shares a pixel with that. A label
+    that no source is nearest to is a piece of some plume: the source nearest to it is its own too.
     """
     labels, _ = ndimage.label(tile.label, _EIGHT_NEIGHBOURS)
     own = [_label_of(labels, source.row, source.col) for source in tile.sources]
     found = [_labels_under(labels, record) for record in records]
     truths = []
     for record, under in zip(records, found, strict=True):
-        sources = [source for source, label in zip(tile.sources, own, strict=True) if label in under]
+        belonging = {number for number, label in enumerate(own) if label in under}
+        belonging |= {_nearest_source(tile, labels == label) for label in under - set(own) if tile.sources}
+        sources = [tile.sources[number] for number in sorted(belonging)]
         truths.append(_truth(record, sum((source.emission_kg_h for source in sources), 0.0), len(sources)))
     rows = []
     for number, (source, label) in enumerate(zip(tile.sources, own, strict=True), start=1):
@@ -48,6 +51,12 @@ def compare_with_truth(tile: LabelledTile, records: Sequence[PlumeRecord]) -> Sc
         rate = digits.amount(source.emission_kg_h, "kg/h")
         rows.append((f"source {number}", rate, _found(hits, label)))
     return SceneTruth(tile.label, truths, rows)
+
+
+def _nearest_source(tile: LabelledTile, piece: Bool[np.ndarray, "row col"]) -> int:
+    rows, cols = np.nonzero(piece)
+    apart = [float(np.hypot(rows + 0.5 - s.row, cols + 0.5 - s.col).min()) for s in tile.sources]
+    return int(np.argmin(apart))
 
 
 def _found(hits: Sequence[PlumeRecord], label: int | None) -> str:

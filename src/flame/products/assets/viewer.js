@@ -245,6 +245,10 @@
     const box = map.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
   };
+  const tellPlace = (px, py) => {
+    const here = degrees((py - view.y) / view.k, (px - view.x) / view.k);
+    if (where && here) where.textContent = `${named(here[1], "N", "S", 5)}, ${named(wrapped(here[0]), "E", "W", 5)}`;
+  };
   map.addEventListener("pointerdown", (event) => {
     if (event.target.closest("button")) return;
     fingers.set(event.pointerId, at(event));
@@ -252,8 +256,7 @@
   });
   map.addEventListener("pointermove", (event) => {
     const [px, py] = at(event);
-    const here = degrees((py - view.y) / view.k, (px - view.x) / view.k);
-    if (where && here) where.textContent = `${named(here[1], "N", "S", 5)}, ${named(wrapped(here[0]), "E", "W", 5)}`;
+    tellPlace(px, py);
     const before = fingers.get(event.pointerId);
     if (!before) return;
     if (!moved && Math.hypot(px - before[0], py - before[1]) < 4 && fingers.size === 1) return;
@@ -275,6 +278,7 @@
     fingers.set(event.pointerId, [px, py]);
     keepInside();
     draw();
+    tellPlace(px, py); // the ground under the pointer has moved
   });
   const lifted = (event) => {
     fingers.delete(event.pointerId);
