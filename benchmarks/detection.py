@@ -29,7 +29,7 @@ from flame.filters.noise_aware import noise_aware_fields
 from flame.onboard import Asked, Detector, load_model
 from flame.physics import ABSORPTION_UNIT_PPM_M, BandSet, noise_model, sensor, unit_absorption
 from flame.scene import Scene
-from flame.simulate import PlumeSettings, draw_background, make_plume_pool, preset
+from flame.simulate import PRESETS, PlumeSettings, draw_background, make_plume_pool, preset
 from flame.simulate.backgrounds import Background, background_of, optics
 from flame.training.real_ground import seen_in
 
@@ -37,6 +37,8 @@ LABELS_PPM_M = (250.0, 500.0, 1000.0)
 NOISES = (1.0, 0.5, 0.25)
 WIDTHS_PX = (0.7, 1.0, 1.5, 2.0, 3.0)
 PLUME_SHARE = 0.6
+GROUPED = {"urban_1": "two chips", "beach_3": "two chips"}
+"""Scenes that the means are taken over together."""
 SNR = {"aviris-ng": 154.0, "emit": 250.0, "enmap": 180.0, "prisma": 154.0, "tanager-1": 154.0, "aviris-3": 200.0}
 """Signal to noise at the median radiance of real ground; of AVIRIS-NG and EMIT as measured in their scenes."""
 
@@ -220,6 +222,7 @@ def main() -> None:
     asked.add_argument("--preset", action="append")
     asked.add_argument("--network", type=Path, action="append", default=[])
     asked.add_argument("--tiles", type=int, default=24)
+    asked.add_argument("--again", type=Path, help="an earlier --json: its page is written anew, nothing is run")
     asked.add_argument("--markdown", type=Path, help="where to write the table for reading")
     asked.add_argument("--seed", type=int, default=501)
     asked.add_argument("--json", type=Path)
@@ -227,6 +230,12 @@ def main() -> None:
     given.sensor = given.sensor or ["aviris-ng", "emit", "prisma", "enmap"]
     given.preset = given.preset or ["wide", "permian"]
     networks = {model.name: model for model in map(Packaged, given.network)}
+    if given.again:
+        kept = json.loads(given.again.read_text())
+        given.seed, given.tiles = kept["seed"], kept["rows"][0]["tiles"]
+        page = markdown(kept["rows"], networks, summary(kept["rows"], networks), given)
+        given.markdown.write_text(page) if given.markdown else print(page)
+        return
     rng = np.random.default_rng(given.seed)
     pools = {
         pixel_m: make_plume_pool(rng, 40, 128, pixel_m, PlumeSettings(source_shares=(0.0, 0.8, 0.16, 0.04)))
@@ -277,7 +286,25 @@ def markdown(table: list[dict], networks: dict[str, Packaged], lines: list[str],
             text = " / ".join("-" if v is None else f"{v.get('shipped', v['best']):.2f}" for v in found)
             cells.append(f"{text} ({found[1]['best']:.2f})" if method in networks and found[1] else text)
         head.append(f"| {row['ground']} | {row['sensor']} | {row['noise']:g} | {' | '.join(cells)} |")
-    return "\n".join([*head, "", *(f"- {line}" for line in lines), ""])
+    return "\n".join([*head, "", *by_ground(table, methods), "", *(f"- {line}" for line in lines), ""])
+
+
+def by_ground(table: list[dict], methods: list[str]) -> list[str]:
+    """Means over noise levels, AVIRIS-NG and the other sensors of real ground apart; simulated ground whole."""
+    groups: dict[str, list[dict]] = {}
+    for row in table:
+        sensors = "" if row["ground"] in PRESETS else ", AVIRIS-NG" if row["sensor"] == "aviris-ng" else ", others"
+        groups.setdefault(GROUPED.get(row["ground"], row["ground"]) + sensors, []).append(row["f1"])
+
+    def mean(rows: list[dict], method: str, label: float) -> str:
+        found = [row[f"{label:g}"][method] for row in rows if method in row[f"{label:g}"]]
+        return f"{np.mean([v.get('shipped', v['best']) for v in found]):.2f}" if found else "-"
+
+    lines = [f"| mean over noise levels | {' | '.join(methods)} |", f"|---|{'---:|' * len(methods)}"]
+    for name, rows in groups.items():
+        cells = [" / ".join(mean(rows, method, label) for label in LABELS_PPM_M) for method in methods]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
 
 
 def summary(table: list[dict], networks: dict[str, Packaged]) -> list[str]:

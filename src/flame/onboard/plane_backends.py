@@ -17,6 +17,7 @@ from flame.onboard.manifest import ModelError, PlaneFacts
 from flame.onboard.native import NativePlanes
 from flame.onboard.native.shapes import check_plane_shapes
 from flame.onboard.package import ModelPackage
+from flame.prepare.planes import LOG_SPREADS
 
 __all__ = ["MORE", "PlaneEngine", "PlaneGraph", "PlaneJudge", "PlaneNetwork", "plane_arrays"]
 
@@ -24,7 +25,6 @@ MORE = ("sigma", "estimate", "estimate_sigma")
 """Besides probability and score: spread of the score, and the filter's own estimate with its standard deviation."""
 
 _TOLD = 4
-_LOG_SPREADS = (-4.0, 4.0)
 _MOST_SIGMAS = 12.0
 """asinh of more standard deviations than any pixel has: e^12 / 2."""
 
@@ -84,7 +84,7 @@ class PlaneJudge:
         """Probability, enhancement and its standard deviation, the last two in units of the reference."""
         probability, change, log_spread = out
         median = np.clip(np.arcsinh(score) + change, -_MOST_SIGMAS, _MOST_SIGMAS)
-        spread = np.exp(np.clip(log_spread, *_LOG_SPREADS))
+        spread = np.exp(np.clip(log_spread, *LOG_SPREADS))
         return probability, sigma * np.sinh(median), sigma * np.cosh(median) * spread
 
 
@@ -149,7 +149,7 @@ class PlaneEngine:
     @classmethod
     def native(cls, model: ModelPackage, judge: PlaneJudge, kernels: Kernels, threads: int) -> PlaneEngine:
         """On the compiled kernels."""
-        held = (*_LOG_SPREADS, _MOST_SIGMAS)
+        held = (*LOG_SPREADS, _MOST_SIGMAS)
         network = NativePlanes(plane_arrays(model), judge.rows, held, judge.facts.window, kernels, threads)
         return cls(network, judge.facts, f"native ({kernels.instructions})")
 

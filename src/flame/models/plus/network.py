@@ -19,17 +19,15 @@ from flame.models.backbones import make_backbone
 from flame.models.heads import softplus_inverse
 from flame.models.plus.settings import LEVELS_PPM_M, PlusSettings
 from flame.models.pointwise import pointwise
-from flame.prepare.planes import FIELD_NAMES, GRID_NM
+from flame.prepare.planes import FIELD_NAMES, GRID_NM, LOG_SPREADS
 from flame.prepare.planes.wavelengths import WINDOWS_NM
 
-__all__ = ["LOG_SPREADS", "OUTPUTS", "FlamePlus", "PlaneBatch", "PlusOutput", "SpectralBatch"]
+__all__ = ["OUTPUTS", "FlamePlus", "PlaneBatch", "PlusOutput", "SpectralBatch"]
 
 OUTPUTS = len(LEVELS_PPM_M) + 3
 """Logits of the levels, logit of the outline, median and log-spread of the enhancement."""
 
 _FIRST_LOGIT = -4.0
-LOG_SPREADS = (-4.0, 4.0)
-"""Between which the log-spread of the enhancement is held."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,13 +6,14 @@ contributes to the estimate.
 """
 
 from flame.prepare.planes.preparer import MOST_SIGMA_PPM_M, PlaneTile, SpectralView, prepare_planes, view_spectra
-from flame.prepare.planes.settings import FIELD_NAMES, PlaneSettings
+from flame.prepare.planes.settings import FIELD_NAMES, LOG_SPREADS, PlaneSettings
 from flame.prepare.planes.tile_preparer import PLANE_INPUTS, PlanePreparer, apply_functions
 from flame.prepare.planes.wavelengths import GRID_NM, band_weights, window_shares
 
 __all__ = [
     "FIELD_NAMES",
     "GRID_NM",
+    "LOG_SPREADS",
     "MOST_SIGMA_PPM_M",
     "PLANE_INPUTS",
     "PlanePreparer",

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from flame.records import check_numbers, number
 
-__all__ = ["FIELD_NAMES", "WIDTHS_PX", "PlaneSettings"]
+__all__ = ["FIELD_NAMES", "LOG_SPREADS", "WIDTHS_PX", "PlaneSettings"]
+
+LOG_SPREADS = (-4.0, 4.0)
+"""Between which a network's log-spread of the enhancement is held, in training as in flight."""
 
 WIDTHS_PX = (1.0, 2.0, 4.0)
 """Standard deviations of the Gaussians over which the estimate is averaged."""
