@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int32
 
-from flame.filters.noise_aware import NoiseAwareBackground, NoiseAwareResult, estimate_background
+from flame.filters.noise_aware import NoiseAwareBackground, estimate_background
 from flame.filters.noise_aware.fields import finish
 from flame.filters.noise_aware.project import SpectralRows, project
 from flame.filters.noise_aware.sample import cube_of
@@ -71,7 +71,6 @@ class CompiledPlanes:
             "significance": np.zeros((1, rows, cols), dtype=np.float32),
             "sigma": np.zeros((1, rows, cols), dtype=np.float32),
         }
-        self._size = shape
         self._reach, self._taps = _all_taps(settings)
         self._constants = np.array(
             [settings.reference_ppm_m, TINY, MOST_SIGMA_PPM_M, MOST_SHARE, settings.clutter_clip], dtype=np.float32
@@ -103,29 +102,14 @@ class CompiledPlanes:
             FilterError: If there is nothing to learn a background from; the message says why.
         """
         rows, cols = valid.shape
-        if self._size != valid.shape:
-            for name in ("planes", "windows"):  # functions and windows of what lies beyond a smaller tile
-                self.inputs[name][...] = 0.0
-            self._size = valid.shape
         kernels, workers = self._kernels, self._workers
         background = estimate_background(radiance, self._bands, valid, None, kernels, first=first, workers=workers)
         also = self._spectral_rows(background)
         layers = self._work[: 8 * rows * cols].reshape(8, rows, cols)
         seen = project(background, radiance, valid, kernels, first=first, workers=workers, also=also, out=layers)
-        whole = (rows, cols) == self._found.shape[1:]
-        found = finish(background, seen, kernels, workers=workers, out=self._found if whole else None)
-        if not whole:
-            self._grow(found)
+        found = finish(background, seen, kernels, workers=workers, out=self._found)
         self._make_fields()
         return found.usable
-
-    def _grow(self, found: NoiseAwareResult) -> None:
-        """Puts a smaller tile's results among pixels that are not usable."""
-        rows, cols = found.usable.shape
-        self._found[...] = np.array([0.0, np.inf, 0.0, 0.0], dtype=np.float32)[:, None, None]
-        images = found.enhancement_ppm_m, found.sigma_ppm_m, found.brightness, found.anomaly
-        for layer, image in zip(self._found, images, strict=True):
-            layer[:rows, :cols] = image
 
     def _spectral_rows(self, background: NoiseAwareBackground) -> SpectralRows:
         live = background.scale.live
