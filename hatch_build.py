@@ -25,6 +25,11 @@ LIBRARY = "kernels.so"
 FLAGS = ["-O3", "-std=gnu11", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-pthread"]
 MACHINE = "FLAME_MACHINE"
 """Environment variable that names the processor to compile for, if not this one: `aarch64`, with a compiler in CC."""
+OLDEST = "FLAME_OLDEST_GLIBC"
+"""Environment variable that asks for a library that runs on older systems than the one it is linked on, for wheels."""
+OLD_FLAGS = ["-DOLDEST_GLIBC"]
+OLD_LIBRARIES = ["-Wl,--push-state,--no-as-needed", "-l:libpthread.so.0", "-Wl,--pop-state"]
+"""Before glibc 2.34 threads were in a library of their own; since then it is empty, and still there."""
 X86_SETS = {
     "avx2": ["-mavx2", "-mfma"],
     "avx512": ["-mavx512f", "-mavx512dq", "-mfma", "-mprefer-vector-width=512"],
@@ -45,15 +50,17 @@ def compile_kernels(folder: Path, library: Path) -> None:
     sets = {"baseline": ["-DBASELINE"]}
     if _machine() in ("x86_64", "amd64"):
         sets |= X86_SETS
+    old = bool(os.environ.get(OLDEST))
     sources = runpy.run_path(str(folder / "sources.py"))["checksum"](folder)
     with TemporaryDirectory() as scratch:
         objects = []
         for (name, flags), source in product(sets.items(), sorted(folder.glob("*.c"))):
             objects.append(Path(scratch) / f"{source.stem}_{name}.o")
-            given = [*FLAGS, *flags, f"-DSUFFIX=_{name}", f'-DSOURCES="{sources}"']
+            given = [*FLAGS, *flags, *(OLD_FLAGS if old else []), f"-DSUFFIX=_{name}", f'-DSOURCES="{sources}"']
             _run([*compiler.split(), *given, "-c", str(source), "-o", str(objects[-1])])
         linked = Path(scratch) / library.name
-        _run([*compiler.split(), "-shared", "-pthread", *map(str, objects), "-o", str(linked)])
+        libraries = OLD_LIBRARIES if old else []
+        _run([*compiler.split(), "-shared", "-pthread", *map(str, objects), *libraries, "-o", str(linked)])
         shutil.copyfile(linked, library.with_suffix(".new"))
     library.with_suffix(".new").replace(library)
 
@@ -73,7 +80,7 @@ def _run(command: list[str]) -> None:
 
 
 def _platform_tag() -> str:
-    """The platform this is built for, such as linux_x86_64; manylinux would promise more than was tested."""
+    """The platform this is built for, such as linux_x86_64; `make wheels` finds what else it runs on."""
     if os.environ.get(MACHINE):
         return f"linux_{_machine()}"
     return next(t.platform for t in sys_tags() if not t.platform.startswith(("manylinux", "musllinux")))
@@ -84,17 +91,25 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
 
     PLUGIN_NAME = "custom"
 
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compiles and adds the library to what is packed."""
         if self.target_name != "wheel":
             return
         folder = Path(self.root) / FOLDER
+        self._scratch = TemporaryDirectory()
+        # That of a wheel may be for another processor: the one beside the source stays as it is.
+        library = (folder if version == "editable" else Path(self._scratch.name)) / LIBRARY
         try:
-            compile_kernels(folder, folder / LIBRARY)
+            compile_kernels(folder, library)
         except CompilerError as failure:
             print(f"flame: built without native kernels: {failure}", file=sys.stderr)
             return
-        build_data["artifacts"].append(str(FOLDER / LIBRARY))
+        build_data["force_include"][str(library)] = f"{FOLDER.relative_to('src')}/{LIBRARY}"
         build_data["pure_python"] = False
         # The library is called through ctypes: it depends on the platform, not on Python's version or ABI.
         build_data["tag"] = f"py3-none-{_platform_tag()}"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
+        """Removes what was compiled for a wheel."""
+        if self.target_name == "wheel":
+            self._scratch.cleanup()

@@ -1,10 +1,13 @@
 """The wheel, and what can be installed from it: the base without torch, and the flight install of docs/install.md."""
 
 import json
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -14,10 +17,10 @@ REPOSITORY = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel, built once."""
+    """The wheel, built once, as `make wheels` builds it."""
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, REPOSITORY]
-    subprocess.run(build, check=True)
+    subprocess.run(build, check=True, env=os.environ | {"FLAME_OLDEST_GLIBC": "1"})
     (path,) = folder.glob("*.whl")
     return path
 
@@ -25,7 +28,8 @@ def wheel(tmp_path_factory):
 def environment(folder: Path, *installs: str) -> Path:
     """Python of a fresh environment after some `pip install` commands.
 
-    This environment's pip puts the packages there and leaves them uncompiled: half the time.
+    This environment's pip puts the packages there and leaves them uncompiled: half the time. No compiler is in the
+    path.
     """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     python = folder / "bin" / "python"
@@ -33,7 +37,7 @@ def environment(folder: Path, *installs: str) -> Path:
         command, *arguments = shlex.split(install)
         assert (command, arguments[0]) == ("pip", "install")
         pip = [sys.executable, "-m", "pip", "--python", python, "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, *arguments, "--no-compile"], check=True)
+        subprocess.run([*pip, *arguments, "--no-compile"], check=True, env=os.environ | {"PATH": str(python.parent)})
     return python
 
 
@@ -65,6 +69,30 @@ def test_the_wheel_fits_every_python_3(wheel):
     assert platform != "any", "built without kernels: is there a C compiler?"
 
 
+@pytest.mark.skipif(shutil.which("objdump") is None, reason="no objdump to look into the library with")
+def test_the_library_of_the_wheel_runs_on_systems_of_2012(wheel, tmp_path):
+    """It needs no symbol newer than glibc 2.17, and no library but libc and that of the threads."""
+    with zipfile.ZipFile(wheel) as content:
+        library = content.extract("flame/kernels/kernels.so", tmp_path)
+    told = subprocess.run(["objdump", "-p", library], capture_output=True, text=True, check=True).stdout
+    assert set(re.findall(r"NEEDED\s+(\S+)", told)) == {"libpthread.so.0", "libc.so.6"}
+    versions = {tuple(map(int, found.split("."))) for found in re.findall(r"GLIBC_([\d.]+)", told)}
+    assert max(versions) <= (2, 17)
+
+
+def test_detection_is_native_where_there_is_no_compiler(base_python, tmp_path):
+    alone = {"PATH": str(base_python.parent), "HOME": str(tmp_path)}
+    flame = base_python.parent / "flame"
+    simulate = "simulate --out data --tiles 1 --size 64 --preset narrow --seed 3 --test-share 1"
+    subprocess.run([flame, *simulate.split()], check=True, capture_output=True, cwd=tmp_path, env=alone)
+    (scene,) = (tmp_path / "data").glob("sim_*")
+    detect = [flame, "detect", scene, "--out", "found", "--runtime", "native"]
+    done = subprocess.run(detect, capture_output=True, text=True, cwd=tmp_path, env=alone)
+    assert done.returncode == 0, done.stderr
+    told = "".join(path.read_text() for path in (tmp_path / "found").rglob("*.json"))
+    assert "native (" in told + done.stdout
+
+
 def test_flight_rooms_import_without_torch(base_python, tmp_path):
     program = (
         "import json, sys, flame.filters, flame.onboard, flame.detection, importlib.util\n"
@@ -83,6 +111,8 @@ def test_the_command_runs_on_base_alone(base_python, tmp_path):
 
 
 def test_base_says_what_training_needs(base_python, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "model.safetensors").write_bytes(b"")
     for command in ("train --data d --out o", "evaluate --model run --data d --out o", "export run --out m.onnx"):
         done = subprocess.run(
             [base_python.parent / "flame", *command.split()], capture_output=True, text=True, cwd=tmp_path

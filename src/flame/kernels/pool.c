@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "limits.h"
+#include "old_glibc.h"
 
 enum { LOOKS = 4000, STACK_BYTES = 8 << 20 };
 

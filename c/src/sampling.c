@@ -1,0 +1,319 @@
+#include "sampling.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "linear.h"
+#include "ordering.h"
+
+enum { ROWS_AT_ONCE = 8 };
+static const double DEAD_BAND = 1e-6;
+static const float FLOOR = 0.2f;
+
+/* The most pixels that a sample of some rows can have: every k-th row, k the number of pixels over those wanted. */
+static int32_t most_sampled(const model *of) {
+    int64_t most = 0, side = of->tile;
+    for (int64_t step = 1; step <= side; step++) {
+        int64_t held = (side + step - 1) / step * side, pixels = (int64_t)of->sample_pixels * (step + 1) - 1;
+        int64_t here = held < pixels ? held : pixels;
+        most = here > most ? here : most;
+    }
+    return (int32_t)(most < side * side ? most : side * side);
+}
+
+void reserve_statistics(arena *from, const model *of, statistics *to) {
+    const size_t side = (size_t)of->tile, bands = (size_t)of->bands, all = 2 * bands;
+    const size_t chunks = ((size_t)most_sampled(of) + CHUNK - 1) / CHUNK, pixels = chunks * CHUNK, padded = (all + SUM_STEP - 1) / SUM_STEP * SUM_STEP;
+    const size_t bins = (size_t)of->bins, nodes = (size_t)of->nodes;
+    const size_t square = (all + 1) * (all + 1) > nodes ? (all + 1) * (all + 1) : nodes;
+    to->capacity = (int32_t)pixels;
+    to->row_spectra = TAKE(from, float, 2 * bands * ROWS_AT_ONCE * side);
+    to->row_images = TAKE(from, float, 4 * ROWS_AT_ONCE * side);
+    float **of_pixels[] = {&to->brightness, &to->noise, &to->sorted, &to->heard,    &to->level, &to->estimate,
+                           &to->sigma,      &to->plume, &to->some,   &to->more};
+    for (size_t i = 0; i < sizeof(of_pixels) / sizeof(*of_pixels); i++) *of_pixels[i] = TAKE(from, float, pixels);
+    to->own = TAKE(from, float, bands * pixels);
+    to->ring = TAKE(from, float, bands * pixels);
+    to->has_ring = TAKE(from, uint8_t, pixels);
+    to->sorted_ring = TAKE(from, uint8_t, pixels);
+    to->row = TAKE(from, int32_t, side);
+    to->place = TAKE(from, int32_t, pixels);
+    to->places = TAKE(from, int32_t, pixels);
+    to->spare = TAKE(from, int32_t, pixels);
+    to->order = TAKE(from, int64_t, pixels);
+    to->chunks = TAKE(from, float, chunks * all * CHUNK);
+    to->responses = TAKE(from, float, (size_t)(of->levels > DIRECTIONS ? of->levels : DIRECTIONS) * pixels);
+    for (int i = 0; i < 4; i++) to->images[i] = TAKE(from, float, side * side);
+    to->line = TAKE(from, float, side);
+    to->sums.whole = TAKE(from, double, bins * all);
+    to->sums.first = TAKE(from, double, bins * all);
+    to->sums.cross = TAKE(from, double, bins * all);
+    to->sums.second = TAKE(from, double, bins * padded * padded);
+    to->sums.spectrum = TAKE(from, double, bands);
+    to->reference = TAKE(from, double, bands);
+    to->total = TAKE(from, double, bands);
+    to->measured = TAKE(from, double, bins * bands);
+    to->few = TAKE(from, double, 5 * bands * bands);
+    to->joint = TAKE(from, double, square);
+    to->joint_mean = TAKE(from, double, all);
+    for (int i = 0; i < 7; i++) to->work[i] = TAKE(from, double, square);
+}
+
+static const float *row_at(const tile_view *tile, int32_t row) {
+    return tile->radiance + (row + tile->begin) % tile->ring * tile->row_stride;
+}
+
+/* Which rows to look at. */
+static int choose_rows(statistics *with, const model *of, const tile_view *tile) {
+    int32_t held = 0, valid = 0;
+    for (int32_t row = 0; row < tile->rows; row++) {
+        int32_t here = 0;
+        for (int32_t col = 0; col < tile->cols; col++) here += tile->usable[row * tile->cols + col];
+        if (here) with->row[held++] = row;
+        valid += here;
+    }
+    with->step = valid / of->sample_pixels > 1 ? valid / of->sample_pixels : 1;
+    with->cols = tile->cols;
+    with->rows = held;
+    if (held > with->step) {
+        with->rows = 0;
+        for (int32_t i = (with->step - 1) / 2; i < held; i += with->step) with->row[with->rows++] = with->row[i];
+    }
+    return valid == 0;
+}
+
+/* Mean spectrum of the chosen rows' pixels that are not far brighter than `before` says; 1 if none are lit. */
+static int find_mean(statistics *with, const tile_view *tile, int bands, const double *before, double most, int32_t *left) {
+    double *sum = with->total, norm = before ? dot(before, before, bands) : 1.0;
+    int32_t count = 0, bright = 0;
+    memset(sum, 0, sizeof(double) * (size_t)bands);
+    for (int32_t i = 0; i < with->rows; i++) {
+        const float *line = row_at(tile, with->row[i]);
+        const uint8_t *usable = tile->usable + with->row[i] * tile->cols;
+        float *albedo = with->line;
+        memset(albedo, 0, sizeof(float) * (size_t)tile->cols);
+        for (int band = 0; before && band < bands; band++) {
+            const float *from = line + band * tile->band_stride, share = (float)(before[band] / norm);
+            for (int32_t col = 0; col < tile->cols; col++) albedo[col] += usable[col] ? from[col] * share : 0.0f;
+        }
+        for (int32_t col = 0; col < tile->cols; col++) {
+            int taken = usable[col] && !(albedo[col] > (float)most);
+            bright += usable[col] && !taken;
+            albedo[col] = taken ? 1.0f : 0.0f;
+            count += taken;
+        }
+        for (int band = 0; band < bands; band++) {
+            const float *from = line + band * tile->band_stride;
+            double here = 0.0;
+            for (int32_t col = 0; col < tile->cols; col++) here += albedo[col] > 0.0f ? (double)from[col] : 0.0;
+            sum[band] += here;
+        }
+    }
+    *left = count;
+    double light = 0.0;
+    for (int band = 0; band < bands; band++) light += sum[band] /= count ? count : 1;
+    return !count || !isfinite(light) || light <= 0.0 || bright * most > 2.0 * (count + bright);
+}
+
+/* The mean spectrum of all pixels that are not saturated or broken. */
+static int find_reference(statistics *with, const tile_view *tile, const model *of) {
+    const size_t size = sizeof(double) * (size_t)of->bands;
+    int32_t count, left;
+    if (find_mean(with, tile, of->bands, NULL, of->max_albedo, &count)) return 1;
+    for (;;) {
+        memcpy(with->reference, with->total, size);
+        if (find_mean(with, tile, of->bands, with->reference, of->max_albedo, &left)) return 1;
+        if (left >= count) return 0;
+        count = left;
+    }
+}
+
+/* Bands that vary. */
+static int find_live(statistics *with, const tile_view *tile, const model *of, background *to) {
+    double most = 0.0;
+    int32_t count = 0;
+    to->live = 0;
+    for (int band = 0; band < of->bands; band++) most = fmax(most, with->reference[band]);
+    for (int band = 0; band < of->bands; band++) {
+        double sum = 0.0, square = 0.0, reference = with->reference[band];
+        count = 0;
+        for (int32_t i = 0; i < with->rows; i++) {
+            const float *from = row_at(tile, with->row[i]) + band * tile->band_stride;
+            const uint8_t *usable = tile->usable + with->row[i] * tile->cols;
+            for (int32_t col = 0; col < tile->cols; col++) {
+                double value = usable[col] ? (double)from[col] - reference : 0.0;
+                sum += value;
+                square += value * value;
+                count += usable[col];
+            }
+        }
+        double spread = sqrt(fmax(square / count - sum / count * (sum / count), 0.0));
+        if (spread > DEAD_BAND * fmax(reference, DEAD_BAND * most) && reference > 0.0) to->band[to->live++] = band;
+    }
+    return count < 2 || !to->live;
+}
+
+static void set_scale(const statistics *with, const model *of, background *to) {
+    double total = 0.0, most = 0.0;
+    for (int i = 0; i < to->live; i++) {
+        total += with->reference[to->band[i]];
+        most = fmax(most, with->reference[to->band[i]]);
+    }
+    memset(to->light, 0, sizeof(float) * (size_t)of->bands);
+    memset(to->factor, 0, sizeof(float) * (size_t)of->bands);
+    for (int i = 0; i < to->live; i++) {
+        int32_t band = to->band[i];
+        to->light[band] = (float)(1.0 / total);
+        to->factor[band] = (float)(1.0 / fmax(with->reference[band], 1e-3 * most));
+        to->spectrum[i] = of->absorption[band];
+    }
+    to->limits[0] = (float)of->min_albedo;
+    to->limits[1] = (float)of->max_albedo;
+    to->limits[2] = FLOOR;
+}
+
+/* Keeps the usable pixels of some rows. */
+static int keep_pixels(statistics *with, int live, int32_t first, int32_t rows) {
+    const int32_t layer = rows * with->cols;
+    const float *images = with->row_images;
+    for (int32_t at = 0; at < layer; at++) {
+        if (!(images[2 * layer + at] > 0.0f)) continue;
+        if (with->count == with->capacity) return 1;
+        int32_t to = with->count++;
+        with->brightness[to] = images[at];
+        with->noise[to] = images[layer + at];
+        with->has_ring[to] = images[3 * layer + at] > 0.0f;
+        with->place[to] = first * with->cols + at;
+        for (int band = 0; band < live; band++) {
+            with->own[(size_t)band * (size_t)with->capacity + (size_t)to] = with->row_spectra[band * layer + at];
+            with->ring[(size_t)band * (size_t)with->capacity + (size_t)to] = with->row_spectra[(live + band) * layer + at];
+        }
+    }
+    return 0;
+}
+
+int draw_sample(statistics *with, const model *of, const tile_view *tile, int32_t threads, background *to) {
+    if (choose_rows(with, of, tile) || find_reference(with, tile, of) || find_live(with, tile, of, to)) return 1;
+    set_scale(with, of, to);
+    with->count = 0;
+    for (int32_t first = 0; first < with->rows; first += ROWS_AT_ONCE) {
+        int32_t rows = with->rows - first < ROWS_AT_ONCE ? with->rows - first : ROWS_AT_ONCE;
+        sample_spectra_baseline(
+            threads, tile->rows, tile->cols, tile->radiance, tile->band_stride, tile->row_stride, tile->ring, tile->begin,
+            tile->usable, with->row + first, rows, to->band, to->live, to->light, to->factor, to->limits,
+            with->row_spectra, with->row_images);
+        if (keep_pixels(with, to->live, first, rows)) return 1;
+    }
+    return with->count == 0;
+}
+
+/* How many bins, and whether the neighbours are asked: both take enough pixels a band. */
+static int decide_bins(statistics *with, const model *of, int live) {
+    const int32_t each = 5 * live;
+    int32_t ringed = 0, bins = with->count / each;
+    for (int32_t i = 0; i < with->count; i++)
+        if (with->has_ring[i]) with->some[ringed++] = with->noise[i];
+    with->neighbours = of->neighbours && ringed >= 2 * each;
+    with->ring_noise = with->neighbours ? (double)median_of(with->some, ringed) : 1.0;
+    return bins > of->bins ? of->bins : bins > 1 ? bins : 1;
+}
+
+void bin_sample(statistics *with, const model *of, int live, int32_t threads) {
+    moments *sums = &with->sums;
+    const int32_t chunks = (with->count + CHUNK - 1) / CHUNK;
+    int bins = decide_bins(with, of, live);
+    bins = bins < chunks ? bins : chunks;
+    sums->bins = bins;
+    sums->live = live;
+    sums->all = (1 + with->neighbours) * live;
+    sums->side = (sums->all + SUM_STEP - 1) / SUM_STEP * SUM_STEP;
+    sums->has_plume = 0;
+    sort_places(with->brightness, with->places, with->spare, with->count);
+    for (int32_t i = 0; i < with->count; i++) {
+        with->order[i] = with->places[i];
+        with->sorted[i] = with->brightness[with->places[i]];
+        with->sorted_ring[i] = with->has_ring[with->places[i]];
+    }
+    for (int i = 0; i <= bins; i++) with->edges[i] = i == bins ? chunks : (int64_t)rint(i * ((double)chunks / bins));
+    bin_spectra_baseline(
+        threads, bins, with->count, with->capacity, live, 1 + with->neighbours, with->own, with->ring, with->order,
+        with->sorted_ring, with->edges, with->chunks, sums->whole, sums->second);
+    memcpy(sums->first, sums->whole, sizeof(double) * (size_t)(bins * sums->all));
+    for (int bin = 0; bin < bins; bin++) {
+        int64_t first = with->edges[bin] * CHUNK, last = with->edges[bin + 1] * CHUNK;
+        double inverse = 0.0, square = 0.0;
+        last = last < with->count ? last : with->count;
+        for (int64_t i = first; i < last; i++) {
+            double each = 1.0 / (double)with->sorted[i];
+            inverse += each;
+            square += each * each;
+        }
+        sums->count[bin] = (double)(last - first);
+        sums->inverse[bin] = inverse / sums->count[bin];
+        sums->inverse_square[bin] = square / sums->count[bin];
+    }
+}
+
+void subtract_plume(statistics *with, const double *spectrum) {
+    moments *sums = &with->sums;
+    const int all = sums->all, live = sums->live;
+    sums->has_plume = 0;
+    memcpy(sums->spectrum, spectrum, sizeof(double) * (size_t)live);
+    memset(sums->cross, 0, sizeof(double) * (size_t)(sums->bins * all));
+    for (int bin = 0; bin < sums->bins; bin++) {
+        double total = 0.0, *cross = sums->cross + bin * all;
+        sums->square[bin] = 0.0;
+        for (int64_t i = with->edges[bin] * CHUNK; i < with->edges[bin + 1] * CHUNK && i < with->count; i++) {
+            double plume = with->plume[i];
+            if (plume == 0.0) continue;
+            const float *spectra = with->chunks + i / CHUNK * all * CHUNK + i % CHUNK;
+            sums->has_plume = 1;
+            total += plume;
+            sums->square[bin] += plume * plume;
+            for (int band = 0; band < all; band++) cross[band] += plume * (double)spectra[band * CHUNK];
+        }
+        for (int band = 0; band < all; band++)
+            sums->first[bin * all + band] = sums->whole[bin * all + band] - total * spectrum[band % live];
+    }
+}
+
+void weigh_moments(const moments *of, const double *weight, int n, double *mean, double *covariance) {
+    double total = 0.0, square = 0.0, cross[2 * MOST_BANDS];
+    memset(mean, 0, sizeof(double) * (size_t)of->all);
+    memset(cross, 0, sizeof(cross));
+    memset(covariance, 0, sizeof(double) * (size_t)(n * n));
+    for (int bin = 0; bin < of->bins; bin++) {
+        const double *second = of->second + (size_t)bin * (size_t)of->side * (size_t)of->side;
+        if (weight[bin] == 0.0) continue;
+        total += weight[bin] * of->count[bin];
+        for (int i = 0; i < of->all; i++) mean[i] += weight[bin] * of->first[bin * of->all + i];
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < n; j++) covariance[i * n + j] += weight[bin] * second[i * of->side + j];
+        if (!of->has_plume) continue;
+        square += weight[bin] * of->square[bin];
+        for (int i = 0; i < of->all; i++) cross[i] += weight[bin] * of->cross[bin * of->all + i];
+    }
+    for (int i = 0; i < of->all; i++) mean[i] /= total;
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            double one = of->spectrum[i % of->live], other = of->spectrum[j % of->live], *here = covariance + i * n + j;
+            if (of->has_plume) *here += square * one * other - cross[i] * other - cross[j] * one;
+            *here = *here / total - mean[i] * mean[j];
+        }
+}
+
+void respond(const statistics *with, const double *weight, int rows, int live, int first, float *to) {
+    const int32_t chunks = (with->count + CHUNK - 1) / CHUNK;
+    const size_t all = (size_t)with->sums.all, line = (size_t)chunks * CHUNK;
+    for (int32_t chunk = 0; chunk < chunks; chunk++) {
+        const float *spectra = with->chunks + ((size_t)chunk * all + (size_t)first) * CHUNK;
+        for (int row = 0; row < rows; row++) {
+            float sums[CHUNK] = {0};
+            for (int band = 0; band < live; band++) {
+                float share = (float)weight[row * live + band];
+                for (int i = 0; i < CHUNK; i++) sums[i] += share * spectra[band * CHUNK + i];
+            }
+            memcpy(to + (size_t)row * line + (size_t)chunk * CHUNK, sums, sizeof(sums));
+        }
+    }
+}

@@ -1,0 +1,31 @@
+/* From finished rows to plumes: the decision rule, what is connected, and when a plume has ended: `flame.detection`. */
+#ifndef FLAME_TRACKER_H
+#define FLAME_TRACKER_H
+#include "outline.h"
+
+/* Takes a plume that has ended. */
+typedef void take_plume(void *user, plume *found);
+
+typedef struct {
+    int32_t cols, capacity, most_rows, rows;
+    int64_t first;
+    uint8_t *cells; /* bits, see tracker.c */
+    float *probability, *score_ppm_m;
+    int32_t *pixels;
+    outliner ring;
+} tracker;
+
+/* For blocks of up to `block` rows; plumes longer than `most_rows` are given in pieces. */
+void reserve_tracker(arena *from, int32_t cols, int32_t most_rows, int32_t block, tracker *to);
+void restart_tracker(tracker *with);
+
+/* Pixels above the threshold, opened by a 3 x 3 cross; `eroded` has as much room as the mask. */
+void open_mask(
+    const float *probability, const uint8_t *usable, int32_t rows, int32_t cols, float threshold, int opening,
+    uint8_t *mask, uint8_t *eroded);
+
+/* The next rows; with `end` there are no more. */
+void track_rows(
+    tracker *with, const uint8_t *mask, const float *probability, const float *score_ppm_m, int32_t rows, int end,
+    take_plume *take, void *user);
+#endif

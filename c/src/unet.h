@@ -1,0 +1,21 @@
+/* The network from planes to what it says of each pixel: `flame.models.plus` with the U-Net as its trunk. */
+#ifndef FLAME_UNET_H
+#define FLAME_UNET_H
+#include "tile_planes.h"
+
+typedef struct {
+    int32_t rows, cols; /* that the images are laid out for; 0 at first */
+    float *memory;
+    size_t floats;
+    image lifted, features, fields, scores, unused, first[DEPTH], second[DEPTH];
+    float *score, *said, *told, *ones, *nothing;
+} network;
+
+void reserve_network(arena *from, const model *of, network *to);
+
+/* Probability, and enhancement in units of the model's reference: rows of `planes->cols` floats; the next call overwrites
+ * them. */
+void run_network(
+    network *with, const model *of, const tile_planes *planes, int32_t threads, const float **probability,
+    const float **enhancement);
+#endif
