@@ -154,6 +154,7 @@ def run_flame_detect(path: Path) -> dict[str, float]:
     """`flame detect`, timed by stage."""
     from flame.io import open_scene
     from flame.onboard import Detectors
+    from flame.pipeline.measure import measure_scene
     from flame.pipeline.scene_products import write_products
 
     began = Clock()
@@ -163,8 +164,9 @@ def run_flame_detect(path: Path) -> dict[str, float]:
     loaded = time.perf_counter()
     detection = detector.run(scene)
     detected = Clock()
+    measured = measure_scene(scene, detection, path.stem)
     with tempfile.TemporaryDirectory() as folder:
-        write_products(Path(folder), path.name, scene, detection, detector)
+        write_products(Path(folder), path.name, scene, detection, detector, measured)
     spent = detection.timings
     found = began.told("total") | detected.told("products")
     found |= {f"{stage}_s": getattr(spent, f"{stage}_s") for stage in ("prepare", "infer", "blend", "decide")}

@@ -5,22 +5,45 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 
 import numpy as np
+import safetensors.numpy
 
 from flame.detection import find_plumes, plume_mask
 from flame.onboard import load_model
-from flame.onboard.backends import NativeBackend
-from flame.onboard.native import NativeNetwork
-from flame.prepare import TilePreparer
+from flame.onboard.backends import open_backend
+from flame.prepare.planes import PlanePreparer
+from flame.prepare.planes import compiled as planes_in_c
 from flame.scene import Scene
-from onnx_work import work_by_part
+from plane_work import LIFT, SCORE, SEGMENTATION, TRUNK, plane_work
 from side_by_side import print_table
 
 ROUNDS = 15
 _COPIED = 1 << 26
+
+
+class Stopwatch:
+    """Times of functions by the name of the part they do; while one runs, those inside it do not count twice."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, list[float]] = defaultdict(list)
+
+    def over(self, owner: object, name: str, part: str) -> None:
+        """Replaces a function by one that is timed."""
+        inner = getattr(owner, name)
+
+        def run(*given: object, **named: object) -> object:
+            began = time.perf_counter()
+            answer = inner(*given, **named)
+            self.seconds[part].append(time.perf_counter() - began)
+            return answer
+
+        setattr(owner, name, run)
+
+    def median(self, part: str) -> float:
+        """Median time of a part; the first runs, which load things, are left out."""
+        return median(self.seconds[part][2:])
 
 
 def _seconds(run: Callable[[], object], rounds: int = ROUNDS) -> float:
@@ -39,41 +62,8 @@ def _bandwidth() -> float:
     return 2e-9 * _COPIED / _seconds(lambda: np.copyto(target, source))
 
 
-STEPS = {
-    "_lift": ("lift and its inputs",),
-    "_features": ("spectral", "U-Nets", "1x1, gates"),
-    "_find_score": ("heads and score",),
-    "_segment": ("segmentation",),
-}
-"""Steps of the network, and the parts of the exported graph whose work they do."""
-
-NAMES = {"_features": "operator"}
-
-
-def _network_seconds(network: NativeNetwork, inputs: dict[str, np.ndarray]) -> dict[str, float]:
-    """Median time of each step over several runs."""
-    times: dict[str, list[float]] = defaultdict(list)
-
-    def timed(name: str) -> Callable[..., object]:
-        step = getattr(network, name)
-
-        def run(*given: object) -> object:
-            began = time.perf_counter()
-            answer = step(*given)
-            times[name].append(time.perf_counter() - began)
-            return answer
-
-        return run
-
-    for name in STEPS:
-        setattr(network, name, timed(name))
-    for _ in range(ROUNDS + 2):
-        network.infer(inputs)
-    return {name: median(of[2:]) for name, of in times.items()}
-
-
 def profile(model: str, scene: Scene, threads: int, gemm_gflops: float) -> dict[str, dict[str, float]]:
-    """Prints the table of one model and gives its figures.
+    """Prints the table of one network of planes and gives its figures.
 
     Args:
         model: Packaged name or ONNX file.
@@ -83,35 +73,43 @@ def profile(model: str, scene: Scene, threads: int, gemm_gflops: float) -> dict[
     """
     package = load_model(model)
     facts = package.manifest
-    backend = NativeBackend(package, threads)
-    preparer = TilePreparer(
-        *(facts.prepare, facts.inputs, facts.bands, scene.shape, np.array(facts.absorption), threads),
-        block_rows=backend.block_rows,
-    )
+    assert facts.plane_facts is not None, "this needs a network of planes"
+    assert package.weights is not None
+    backend = open_backend(package, "native", threads)
+    arrays = safetensors.numpy.load(package.weights)
+    preparer = PlanePreparer(facts.plane_facts.planes, arrays["functions"], scene.bands, scene.shape, threads=threads)
+    watch = Stopwatch()
+    for name, part in (("estimate_background", "statistics"), ("project", "pass over the cube")):
+        watch.over(planes_in_c, name, part)
+    watch.over(preparer, "prepare", "planes, whole")
+    network = backend._network._usual
+    for owner, name, part in (
+        (network, "_lift_planes", LIFT),
+        (network._trunk, "run", TRUNK),
+        (network, "_find_score", SCORE),
+        (network, "_segment", SEGMENTATION),
+        (network, "infer", "network, whole"),
+    ):
+        watch.over(owner, name, part)
+    for _ in range(ROUNDS + 2):
+        backend.infer(preparer.prepare(scene.radiance, scene.valid).inputs)
     cube_gb = 1e-9 * scene.radiance.nbytes
-    whitening: list[float] = []
-    steps = preparer._steps
-    whiten = steps.whiten
-
-    def timed(*given: object) -> None:
-        whitening.append(_seconds(lambda: whiten(*given), 1))
-
-    steps.whiten = timed
-    prepared = preparer.prepare(scene.radiance, scene.valid, scene.rgb)
-    prepare_s = _seconds(lambda: preparer.prepare(scene.radiance, scene.valid, scene.rgb))
-    parts = {"prepare": (prepare_s - (median(whitening) if whitening else 0.0), 0.0, 2 * cube_gb)}
-    if whitening:
-        parts["whitening"] = (median(whitening), 2e-9 * scene.radiance.size * len(scene.bands), 2 * cube_gb)
-    giga_flop, giga_bytes = work_by_part(Path(package.source))
-    for step, spent in _network_seconds(backend._network, prepared.inputs).items():
-        of = STEPS[step]
-        flop, traffic = (sum(work[part] for part in of) for work in (giga_flop, giga_bytes))
-        parts[NAMES.get(step, of[0])] = (spent, flop, traffic)
+    giga_flop, giga_bytes = plane_work(arrays, scene.shape[0])
+    inside = watch.median("statistics") + watch.median("pass over the cube")
+    parts = {
+        "statistics": (watch.median("statistics"), 0.0, 0.0),
+        "pass over the cube": (watch.median("pass over the cube"), 0.0, cube_gb),
+        "validity, averages": (watch.median("planes, whole") - inside, 0.0, cube_gb),
+    }
+    left = watch.median("network, whole")
+    for part in (LIFT, TRUNK, SCORE, SEGMENTATION):
+        parts[part] = (watch.median(part), giga_flop[part], giga_bytes[part])
+        left -= watch.median(part)
+    parts["what it says"] = (left, 0.0, 12 * 4e-9 * scene.valid.size)
     probability = np.linspace(0, 1, scene.valid.size, dtype=np.float32).reshape(scene.shape)
-    rule = facts.rule
 
     def decide() -> None:
-        find_plumes(plume_mask(probability, scene.valid, rule), probability, probability)
+        find_plumes(plume_mask(probability, scene.valid, facts.rule), probability, probability)
 
     parts["decision"] = (_seconds(decide), 0.0, 3e-9 * probability.nbytes)
     bandwidth, total = _bandwidth(), sum(seconds for seconds, _, _ in parts.values())

@@ -4,7 +4,8 @@
 
 All contenders take turns within one run: the paper's network in torch with torch.fft, whole heads and plain layout as
 operators are usually written; the same in torch with the truncated DFT; exported, in `flame.onboard.Detector` on each
-engine; the packaged model there; and onboard-methane-detection's MAG1C-SAS + LinkNet. So does a plain float32 matrix
+engine; the packaged model in torch as it was trained, and on each engine; and onboard-methane-detection's MAG1C-SAS +
+LinkNet. So does a plain float32 matrix
 product, the peak that `gemm_share` refers to. The same network must give the same mask everywhere, or the run ends.
 On a computer that does other things too, compare CPU time, that of all threads. Memory is the peak resident set of a
 process that does nothing else, interpreter, engine and scene (79 MB) included. `--profile` adds where the time of the
@@ -16,13 +17,16 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
 import numpy as np
+import safetensors.numpy
 from threadpoolctl import threadpool_limits
 
+from flame.kernels.library import SWITCH
 from flame.onboard import Detector, load_model
 from flame.physics import sensor
 from flame.scene import Scene
@@ -30,6 +34,8 @@ from side_by_side import Timing, in_own_process, peak_mb, print_table, take_turn
 
 TILE = 512
 EAGER, DFT, PEER, GEMM = "torch eager, FFT", "torch, DFT", "MAG1C-SAS + LinkNet", "matrix product"
+OURS_EAGER = "flame-plus, torch eager"
+TRAINED = Path(__file__).parents[1] / "results" / "flame-plus-2" / "model.safetensors"
 ENGINES = ("native", "openvino", "onnxruntime")
 GEMM_SIDE = 2048
 BANDS = sensor("aviris-ng").bands.methane()
@@ -100,6 +106,41 @@ def in_torch(folder: Path, plain: bool) -> Run:
     return run
 
 
+def plus_in_torch(folder: Path) -> Run:
+    """The packaged network as it was trained: planes in NumPy, everything after in torch."""
+    import torch
+
+    from flame.detection import plume_mask
+    from flame.models.plus.weights import load_plus
+    from flame.pipeline.export_plus import plane_batch
+    from flame.prepare.planes import prepare_planes
+
+    model, scene, rule = load_plus(TRAINED).model, load_scene(folder), load_model("flame-plus").manifest.rule
+
+    @torch.inference_mode()
+    def run() -> Mask:
+        with kernels_set_aside():
+            planes, view = prepare_planes(scene.radiance, scene.bands, scene.valid, model.settings.planes)
+        logit = model(plane_batch(model, planes, view, scene.bands)).outline_logit
+        return plume_mask(torch.sigmoid(logit)[0].numpy(), scene.valid, rule)
+
+    return run
+
+
+@contextmanager
+def kernels_set_aside() -> Iterator[None]:
+    """Without compiled kernels, as plain NumPy does it."""
+    before = os.environ.get(SWITCH)
+    os.environ[SWITCH] = "none"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SWITCH]
+        else:
+            os.environ[SWITCH] = before
+
+
 def on_board(folder: Path, model: str | Path, engine: str, threads: int) -> Run:
     detector, scene = Detector(model, engine, threads), load_scene(folder)
     return lambda: detector.run(scene).mask
@@ -134,7 +175,7 @@ def matrix_product() -> Run:
 
 def contender(name: str, folder: Path, threads: int, model: str) -> Run:
     """A contender by the name it has in the tables."""
-    if name in (EAGER, DFT, GEMM):
+    if name in (EAGER, DFT, GEMM, OURS_EAGER):
         import torch
 
         torch.set_num_threads(threads)
@@ -144,6 +185,8 @@ def contender(name: str, folder: Path, threads: int, model: str) -> Run:
         return in_torch(folder, plain=name == EAGER)
     if name == PEER:
         return peer(folder)
+    if name == OURS_EAGER:
+        return plus_in_torch(folder)
     network, engine = name.split(", ")
     return on_board(folder, folder / "paper.onnx" if network == "paper" else model, engine, threads)
 
@@ -159,7 +202,7 @@ def check_masks(masks: Mapping[str, Mask]) -> None:
     """Ends the run if the same network does not give the same mask everywhere."""
     for network, names in {
         "the paper's network": [EAGER, DFT, *(f"paper, {engine}" for engine in ENGINES)],
-        "the packaged model": [f"flame-plus, {engine}" for engine in ENGINES],
+        "the packaged model": [OURS_EAGER, *(f"flame-plus, {engine}" for engine in ENGINES)],
     }.items():
         first = masks[names[0]]
         for name in names[1:]:
@@ -177,11 +220,12 @@ def report(
     for name, timing in times.items():
         if name == GEMM:
             continue
-        network = name.split(", ")[0]
+        network = "torch" if name == OURS_EAGER else name.split(", ")[0]
         shares[name] = giga_flop[network] / timing.best / peak if network in giga_flop else float("nan")
         cpu = median(timing.processor_seconds)
         cells = [f"{1e3 * t:.0f}" for t in (timing.best, timing.median, timing.percentile(99), cpu)]
-        ratios = [f"{times[rival].median / timing.median:.1f}" for rival in (EAGER, PEER)]
+        eager = OURS_EAGER if name.startswith("flame-plus") else EAGER
+        ratios = [f"{times[rival].median / timing.median:.1f}" for rival in (eager, PEER)]
         share = f"{100 * shares[name]:.0f}" if network in giga_flop else ""
         rows.append([name, *cells, f"{memory[name]:.0f}", *ratios, share])
     header = ["", "best ms", "median ms", "p99 ms", "CPU ms", "peak MB", "x eager", "x SAS+LinkNet", "% GEMM peak"]
@@ -189,7 +233,8 @@ def report(
     print(f"matrix product of {GEMM_SIDE}: {peak:.0f} GFLOP/s")
     ours = f"flame-plus, {ENGINES[0]}"
     return {
-        "speedup_vs_eager": times[EAGER].median / times[f"paper, {ENGINES[0]}"].median,
+        "speedup_vs_eager": times[OURS_EAGER].median / times[ours].median,
+        "paper_speedup_vs_eager": times[EAGER].median / times[f"paper, {ENGINES[0]}"].median,
         "speedup_vs_sas_linknet": times[PEER].median / times[ours].median,
         "peak_rss_mb": memory[ours],
         "p99_over_p50": times[ours].percentile(99) / times[ours].median,
@@ -206,10 +251,14 @@ def report(
 
 
 def network_giga_flop(model: str | Path) -> float:
-    """GFLOP of one tile, whitening included, which is no part of the graph."""
+    """GFLOP of one tile from prepared inputs on; of the paper's network whitening is counted too."""
+    package = load_model(model)
+    if package.manifest.plane_facts is not None and package.weights is not None:
+        from plane_work import plane_work
+
+        return sum(plane_work(safetensors.numpy.load(package.weights), TILE)[0].values())
     from onnx_work import work_by_part
 
-    package = load_model(model)
     bands = len(package.manifest.band_centres_nm)
     whitening = 2e-9 * bands**2 * TILE**2 if "whitened" in package.manifest.inputs else 0.0
     return sum(work_by_part(Path(package.source))[0].values()) + whitening
@@ -233,7 +282,7 @@ def main() -> None:
         print(peak_mb())
         return
     ours = [f"{network}, {engine}" for network in ("paper", "flame-plus") for engine in ENGINES]
-    names = [EAGER, DFT, *ours, PEER]
+    names = [EAGER, DFT, OURS_EAGER, *ours, PEER]
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)
         if not (folder / "paper.onnx").exists():

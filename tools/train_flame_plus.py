@@ -40,13 +40,18 @@ def main() -> None:
     asked.add_argument("--ground", type=int, default=160, help="simulated grounds")
     asked.add_argument("--ground-file", type=Path, help="where they are kept; beside the run unless given")
     asked.add_argument("--seed", type=int, default=0)
+    asked.add_argument("--start", type=Path, help="a trained network to go on from")
+    asked.add_argument("--rate", type=float, default=2e-3, help="learning rate at the start")
     asked.add_argument("--functions", type=int, default=16)
     asked.add_argument("--no-fields", action="store_true")
     asked.add_argument("--no-score", action="store_true")
     asked.add_argument("--width", type=int, default=16)
+    asked.add_argument("--hidden", type=int, default=16, help="channels inside the segmentation head")
+    asked.add_argument("--backbone", default="unet")
     asked.add_argument("--real-share", type=float, default=0.3, help="share of tiles on the real scenes")
     asked.add_argument("--large-share", type=float, default=0.0, help="last share of the run with tiles twice as large")
-    asked.add_argument("--workers", type=int, default=2)
+    asked.add_argument("--workers", type=int, default=2, help="processes that draw tiles")
+    asked.add_argument("--threads", type=int, default=2, help="threads that the network is trained on")
     given = asked.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     kept = given.ground_file or given.folder / "ground.npz"
@@ -68,10 +73,23 @@ def main() -> None:
         real_share=given.real_share,
     )
     settings = PlusSettings(
-        functions=given.functions, fields=not given.no_fields, score=not given.no_score, width=given.width
+        functions=given.functions,
+        fields=not given.no_fields,
+        score=not given.no_score,
+        width=given.width,
+        backbone=given.backbone,
+        hidden=given.hidden,
     )
-    run = FreshRunSettings(minutes=given.minutes, workers=given.workers, large_share=given.large_share)
-    train_fresh(given.folder, source, settings, run, given.seed, {"real": sorted(scenes), "seed": given.seed})
+    run = FreshRunSettings(
+        minutes=given.minutes,
+        rate=given.rate,
+        workers=given.workers,
+        threads=given.threads,
+        large_share=given.large_share,
+    )
+    train_fresh(
+        given.folder, source, settings, run, given.seed, {"real": sorted(scenes), "seed": given.seed}, given.start
+    )
 
 
 if __name__ == "__main__":

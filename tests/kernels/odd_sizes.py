@@ -51,15 +51,16 @@ def make_planes(kernels, bands, rows, cols, seed):
     assert all(np.isfinite(array).all() for array in made.inputs.values())
 
 
-def infer(kernels, tile):
-    """The packaged network on another size of window, each input in memory of exactly its size."""
+def infer(kernels, rows, cols):
+    """The packaged network on another size of tile, each input in memory of exactly its size."""
     package = load_model()
     arrays = {name: array.copy() for name, array in safetensors.numpy.load(package.weights).items()}
-    network = NativePlanes(arrays, PlaneJudge(package.manifest.plane_facts).rows, (-4.0, 4.0, 12.0), tile, kernels, 3)
-    rng = np.random.default_rng(tile)
+    judge = PlaneJudge(package.manifest.plane_facts, 400.0)
+    network = NativePlanes(arrays, judge.rows, judge.held, judge.level, (rows, cols), kernels, 3)
+    rng = np.random.default_rng(rows)
     planes, windows = arrays["lift.weight"].shape[1], len(arrays["weight_head.weight"])
-    shapes = {"planes": (1, planes, tile, tile), "windows": (1, windows, tile, tile)}
-    shapes |= dict.fromkeys(("significance", "sigma"), (1, tile, tile))
+    shapes = {"planes": (1, planes, rows, cols), "windows": (1, windows, rows, cols)}
+    shapes |= dict.fromkeys(("significance", "sigma"), (1, rows, cols))
     inputs = {name: np.abs(rng.standard_normal(shape, dtype=np.float32)) for name, shape in shapes.items()}
     assert all(np.isfinite(layer).all() for layer in network.infer(inputs))
 
@@ -71,8 +72,8 @@ def main():
         prepare(kernels, bands, rows, cols, seed)
     for seed, (bands, rows, cols) in enumerate([(20, 60, 17), (13, 9, 33), (40, 7, 47), (30, 40, 65)]):
         make_planes(kernels, bands, rows, cols, seed)
-    for tile in (64, 96, 160):
-        infer(kernels, tile)
+    for rows, cols in ((32, 32), (64, 96), (160, 64)):
+        infer(kernels, rows, cols)
     print("every kernel ran")
 
 

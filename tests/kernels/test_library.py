@@ -103,7 +103,7 @@ def test_limits_are_those_of_the_header():
         ({"bands": 324}, "324 bands"),
         ({"bands": 11}, "blocks of five and four"),
         ({"fields": 600}, "bands and pixel fields"),
-        ({"width": 33}, "33 features"),
+        ({"width": 65}, "65 features"),
         ({"width": 6}, "6 features cannot be divided"),
         ({"hidden": 65}, "hidden channels"),
         ({"modes": 13}, "13 Fourier modes"),

@@ -16,7 +16,7 @@ from flame.physics import sensor
 from flame.prepare.planes import FIELD_NAMES, band_weights
 from flame.prepare.planes.wavelengths import WINDOWS_NM
 
-SMALL = PlusSettings(functions=5, width=4, modes=2, hidden=8)
+SMALL = PlusSettings(functions=5, width=8, hidden=8)
 
 
 def planes_of(tiles: int, rows: int, cols: int, functions: int = 5, seed: int = 0) -> PlaneBatch:
@@ -85,7 +85,7 @@ def test_every_weight_learns() -> None:
     ids=["fields alone", "spectrum alone", "no score"],
 )
 def test_ablations_run(changes: dict[str, object]) -> None:
-    settings = PlusSettings(**{"functions": 5, "width": 4, "modes": 2, "hidden": 8, **changes})
+    settings = PlusSettings(**{"functions": 5, "width": 8, "hidden": 8, **changes})
     out = FlamePlus(settings).eval()(planes_of(1, 16, 16, settings.functions))
     assert torch.isfinite(out.level_logits).all()
 

@@ -25,7 +25,7 @@ from flame.simulate import (
     tile_generator,
 )
 from flame.simulate.backgrounds import optics
-from flame.simulate.foreign import ForeignSettings, draw_foreign
+from flame.simulate.foreign import ForeignSettings, _parcels, draw_foreign
 
 SIZE = 40
 BANDS = sensor("aviris-ng").bands.methane()
@@ -221,9 +221,25 @@ def test_foreign_things_change_the_ground_and_not_the_truth(backgrounds, plumes,
     assert change.max() > 0.02
 
 
+def test_parcels_cover_the_tile_and_none_is_a_sliver():
+    number = _parcels(np.random.default_rng(5), (96, 96), ForeignSettings())
+    inner = [int((number == own).sum()) for own in np.unique(number[20:-20, 20:-20])]
+    assert 4 < len(inner) < 100
+    assert np.median(inner) >= 64  # the edge of the tile cuts some
+
+
+def test_parcels_change_every_pixel_of_a_tile():
+    bands = sensor("aviris-ng").bands.methane()
+    with_parcels, without = (
+        draw_foreign(np.random.default_rng(5), bands, (64, 64), ForeignSettings(chance=1.0, parcel_chance=chance))
+        for chance in (1.0, 0.0)
+    )
+    assert (np.abs(with_parcels - without).max(axis=0) > 0).mean() > 0.99
+
+
 def test_foreign_curves_are_no_sharper_than_the_bands():
     coarse = BandSet(np.arange(2130.0, 2480.0, 10.0), np.full(35, 12.0))
-    settings = ForeignSettings(chance=1.0, narrowest_nm=0.5, widest_nm=0.6, contrast=0.0)
+    settings = ForeignSettings(chance=1.0, narrowest_nm=0.5, widest_nm=0.6, contrast=0.0, parcel_chance=0.0)
     drawn = [draw_foreign(np.random.default_rng(seed), coarse, (16, 16), settings) for seed in range(20)]
     assert all(found is not None and np.abs(found).max() <= 5 * settings.strongest for found in drawn)
 

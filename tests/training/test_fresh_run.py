@@ -19,7 +19,7 @@ from flame.training.fresh_run import FreshRunSettings, learn_conditioning, plane
 from flame.training.fresh_tiles import FreshBatch, FreshSource, draw_batch
 from flame.training.real_ground import mirrored, real_ground, seen_in
 
-SMALL = PlusSettings(functions=4, width=4, modes=2, hidden=8)
+SMALL = PlusSettings(functions=4, width=8, hidden=8)
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +54,18 @@ def test_bands_that_nobody_has_are_drawn_too(source: FreshSource) -> None:
     assert drawn[0].shape != drawn[1].shape or not torch.equal(drawn[0], drawn[1])
 
 
+def test_turned_tiles_are_the_same_tiles(batch: FreshBatch) -> None:
+    other = batch.turned(1, True)
+    assert not torch.equal(other.fields, batch.fields)
+    back = other.turned(1, True)  # mirrored turns undo each other
+    for name in ("fields", "outline", "enhancement_ppm_m"):
+        assert torch.equal(getattr(back, name), getattr(batch, name))
+    assert torch.equal(back.spectra.residual, batch.spectra.residual)
+    assert torch.equal(other.spectra.weights, batch.spectra.weights)
+    turned = torch.rot90(batch.spectra.residual.flip(-1), 1, (-2, -1))
+    assert torch.equal(other.spectra.residual, turned)
+
+
 def test_the_truth_scores_best(batch: FreshBatch) -> None:
     truth = torch.asinh(batch.enhancement_ppm_m / batch.sigma_ppm_m)
     levels = torch.tensor(LEVELS_PPM_M)[None, :, None, None]
@@ -63,7 +75,7 @@ def test_the_truth_scores_best(batch: FreshBatch) -> None:
     )
     best = plus_loss(right, batch)
     for worse in (
-        replace(right, level_logits=sure - 4.0),
+        replace(right, level_logits=0.2 * sure),
         replace(right, outline_logit=-right.outline_logit),
         replace(right, median=truth + 0.5),
         replace(right, log_spread=torch.zeros_like(truth)),
@@ -116,7 +128,12 @@ def test_a_run_learns_and_a_killed_one_goes_on(source: FreshSource, tmp_path: Pa
     second = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
     assert second["step"] > first["step"]
     assert second["drawn"] > first["drawn"]
-    model = load_plus(tmp_path).model
+    stored = load_plus(tmp_path)
+    train_fresh(tmp_path / "on", source, SMALL, replace(short, minutes=1e-6), start=tmp_path / "model.safetensors")
+    on = load_plus(tmp_path / "on")
+    assert torch.equal(on.model.project.weight, stored.model.project.weight)
+    assert on.facts["started_from"] == stored.facts
+    model = stored.model
     fresh = draw_batch(np.random.default_rng(9), source, 64, 1, "emit")
     with torch.no_grad():
         trained = plus_loss(model(planes_of(model, fresh)), fresh)

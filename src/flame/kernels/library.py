@@ -41,10 +41,13 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "lift": (*_ROWS, _ADDRESS, _INT, _LONG, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _IMAGE),
     "score": (*_ROWS, _IMAGE, _ADDRESS, _INT, _LONG, _ADDRESS, _ADDRESS, _ADDRESS, _REAL, _ADDRESS, _IMAGE),
     "segment": (
-        *(*_ROWS, _IMAGE, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS),
+        *(*_ROWS, _IMAGE, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _INT, _INT),
+        _ADDRESS,
     ),
     "rescore": (*_ROWS, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _IMAGE),
-    "tell_planes": (*_ROWS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _REAL, _REAL, _REAL, _ADDRESS),
+    "tell_planes": (
+        *(*_ROWS, _ADDRESS, _ADDRESS, _LONG, _INT, _ADDRESS, _ADDRESS, _ADDRESS, _REAL, _ADDRESS, _ADDRESS),
+    ),
     "take_logarithm": (
         *(*_ROWS, _INT, _ADDRESS, _LONG, _LONG, _LONG, _REAL, _ADDRESS, _ADDRESS, _LONG, _LONG, _ADDRESS, _ADDRESS),
     ),

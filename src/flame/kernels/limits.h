@@ -6,7 +6,7 @@
 #define TILE_STEP 32     /* columns of a network's tile come in multiples of this, whatever the instruction set */
 #define MOST_BANDS 320   /* bands of a spectrum */
 #define MOST_TAPS 640    /* inputs of one convolution: channels times the area of its kernel, or bands and fields */
-#define MOST_WIDTH 32    /* feature channels of the network */
+#define MOST_WIDTH 64    /* feature channels of the network, on its coarser grids too */
 #define MOST_HIDDEN 64   /* channels inside the segmentation head */
 #define MOST_OUTPUTS 16  /* maps that the segmentation head gives */
 #define MOST_MODES 12    /* Fourier modes in each direction */

@@ -26,6 +26,7 @@ __all__ = [
     "block_sizes",
     "packed_rows",
     "takes",
+    "why_no_level",
     "why_no_network",
 ]
 
@@ -75,6 +76,15 @@ def packed_rows(rows: int) -> int:
 def takes(bands: int, cols: int) -> bool:
     """Whether the kernels can prepare tiles of so many bands and columns."""
     return _in_blocks(bands) and bands <= MOST_BANDS and cols <= MOST_TILE
+
+
+def why_no_level(channels: int) -> str | None:
+    """Why the kernels cannot run a coarser level of so many channels; None if they can."""
+    if not _in_blocks(channels):
+        return f"{channels} channels cannot be divided into blocks of five and four"
+    if channels > MOST_WIDTH or 9 * channels > MOST_TAPS:
+        return f"{channels} channels are more than the kernels take"
+    return None
 
 
 def why_no_network(

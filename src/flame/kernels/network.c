@@ -380,7 +380,7 @@ typedef struct {
     const float *weight2, *bias2;
     int channels;
     const float *project, *offset;
-    int outputs;
+    int outputs, probability;
     float *logits;
 } segmentation;
 
@@ -423,7 +423,7 @@ static void segment_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
 #undef BODY
             for (int k = 0; k < job.outputs; k++) {
                 vec a = sum[k][0], b = sum[k][1];
-                if (k == 0) a = sigmoid(a), b = sigmoid(b);
+                if (job.probability) a = sigmoid(a), b = sigmoid(b);
                 put(job.logits + (k * job.rows + ready) * width + at, a, b, width - at);
             }
         }
@@ -432,14 +432,14 @@ static void segment_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
 
 /* The segmentation head: 3x3 to `hidden` channels, ReLU, 3x3 to `channels`, ReLU, 1x1 to `outputs` and their offsets.
  *
- * The first output is a probability (sigmoid); the others are given as they are: (output, row, col). */
+ * (output, row, col), as they are or, with `probability`, through a sigmoid. */
 void EXPORT(segment)(
     int32_t threads, int64_t rows, int64_t width, const image *in, int32_t images, const float *weight1,
     const float *bias1, int32_t hidden, const float *weight2, const float *bias2, int32_t channels, const float *project,
-    const float *offset, int32_t outputs, float *logits) {
+    const float *offset, int32_t outputs, int32_t probability, float *logits) {
     enum { PART = 32 }; /* each part makes two rows of its neighbours' hidden image again */
     segmentation job = {rows, width, in, images, weight1, bias1, hidden, weight2, bias2, channels, project, offset,
-                        outputs, logits};
+                        outputs, probability, logits};
     flame_share_rows(threads, rows, PART, segment_rows, &job);
 }
 
@@ -479,32 +479,54 @@ void EXPORT(rescore)(
 
 typedef struct {
     ptrdiff_t rows, width;
-    const float *said, *score, *significance, *sigma;
-    float least, most, end;
+    const float *said, *means;
+    ptrdiff_t step;
+    int count;
+    const float *score, *significance, *sigma;
+    float level;
+    const float *held;
     float *out;
 } telling;
 
 static void tell_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
     const telling job = *(const telling *)given;
     const ptrdiff_t layer = job.rows * job.width;
-    const vec least = splat(job.least), most = splat(job.most), end = splat(job.end);
+    const vec least = splat(job.held[0]), most = splat(job.held[1]), end = splat(job.held[2]);
+    const float floor = job.held[3] * job.held[3], bound = job.held[4], slope = job.held[5];
+    const vec steep = splat(20.0f);
     for (ptrdiff_t here = first * job.width; here < last * job.width; here += LANES) {
-        vec sigma = load(job.sigma + here), median = inverse_hyperbolic_sine(load(job.score + here));
-        median = larger(smaller(median + load(job.said + layer + here), end), -end);
-        vec spread = exponential(larger(smaller(load(job.said + 2 * layer + here), most), least));
+        const float *said = job.said + here;
+        vec sigma = load(job.sigma + here), total = splat(1.0f), sum = inverse_hyperbolic_sine(load(job.score + here));
+        for (int i = 0; i < job.count; i++) {
+            vec weight = exponential(larger(smaller(load(said + (3 + i) * layer), steep), -steep));
+            vec up = exponential(load(job.means + i * job.step + here));
+            sum += weight * inverse_hyperbolic_sine(0.5f * (up - 1.0f / up) / sigma);
+            total += weight;
+        }
+        vec median = larger(smaller(sum / total + load(said + layer), end), -end);
+        vec spread = exponential(larger(smaller(load(said + 2 * layer), most), least)), logit = load(said);
+        if (job.level > 0) {
+            vec lead = slope * (median - inverse_hyperbolic_sine(job.level / sigma)) / root(spread * spread + floor);
+            logit += bound * (2.0f * sigmoid(2.0f / bound * lead) - 1.0f);
+        }
         vec up = exponential(median), down = 1.0f / up;
-        store(job.out + here, 0.5f * sigma * (up - down));
-        store(job.out + layer + here, 0.5f * sigma * (up + down) * spread);
-        store(job.out + 2 * layer + here, sigma * load(job.significance + here));
+        store(job.out + here, sigmoid(logit));
+        store(job.out + layer + here, 0.5f * sigma * (up - down));
+        store(job.out + 2 * layer + here, 0.5f * sigma * (up + down) * spread);
+        store(job.out + 3 * layer + here, sigma * load(job.significance + here));
     }
 }
 
-/* Enhancement and its spread from what a network of planes says, and the filter's own estimate: (3, row, col), in the unit
- * of sigma. said: its probability, then change of the median and log-spread, both of asinh of standard deviations; the
- * log-spread is held between `least` and `most`, the median within `end`. */
+/* What a network of planes says of each pixel: (4, row, col), probability, enhancement, its spread, and the filter's own
+ * estimate, the last three in the unit of sigma.
+ *
+ * said: a logit, change of the median and log-spread, both of asinh of standard deviations, and how much each of `count`
+ * means, `step` floats apart and given as asinh, counts beside the score. With a level above 0, median and spread say how
+ * surely it is exceeded, and the logit corrects that. held: least and most log-spread, most median, least spread, most
+ * that median and spread may say, logit of one standard deviation. */
 void EXPORT(tell_planes)(
-    int32_t threads, int64_t rows, int64_t width, const float *said, const float *score, const float *significance,
-    const float *sigma, float least, float most, float end, float *out) {
-    telling job = {rows, width, said, score, significance, sigma, least, most, end, out};
+    int32_t threads, int64_t rows, int64_t width, const float *said, const float *means, int64_t step, int32_t count,
+    const float *score, const float *significance, const float *sigma, float level, const float *held, float *out) {
+    telling job = {rows, width, said, means, step, count, score, significance, sigma, level, held, out};
     flame_share_rows(threads, rows, ROWS_AT_ONCE, tell_rows, &job);
 }

@@ -31,14 +31,24 @@ def refuse_complex(network: nn.Module) -> None:
 
 
 def traced(
-    network: nn.Module, example: tuple[Tensor, ...], inputs: Sequence[str], outputs: Sequence[str], opset: int
+    network: nn.Module,
+    example: tuple[Tensor, ...],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    opset: int,
+    any_size: bool = False,
 ) -> bytes:
-    """The graph of a network in evaluation mode, for the sizes of the example.
+    """The graph of a network in evaluation mode, for the sizes of the example or, if asked, any rows and columns.
 
     Raises:
         GraphError: If the network has complex weights.
     """
     refuse_complex(network)
+    axes = None
+    if any_size:
+        ranks = dict(zip(inputs, (tensor.ndim for tensor in example), strict=True))
+        ranks |= dict(zip(outputs, (tensor.ndim for tensor in network(*example)), strict=True))
+        axes = {name: {rank - 2: "row", rank - 1: "col"} for name, rank in ranks.items()}
     with warnings.catch_warnings(), TemporaryDirectory() as folder:
         # Sizes become constants on purpose, and the tracing exporter is meant: the other one needs another package.
         warnings.simplefilter("ignore", TracerWarning)
@@ -51,6 +61,7 @@ def traced(
             input_names=list(inputs),
             output_names=list(outputs),
             opset_version=opset,
+            dynamic_axes=axes,
             dynamo=False,
         )
         return (Path(folder) / "model.onnx").read_bytes()

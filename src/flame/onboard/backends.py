@@ -223,7 +223,7 @@ def open_backend(
         engine = OnnxRuntimeBackend(model, threads)
     else:
         engine = OpenVinoBackend(model, threads)
-    return engine if judge is None else PlaneEngine(PlaneGraph(engine.run, judge), judge.facts, engine.name)
+    return engine if judge is None else PlaneEngine(PlaneGraph(engine.run, judge), engine.name)
 
 
 def check_runtime(runtime: str) -> None:

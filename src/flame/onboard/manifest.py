@@ -56,11 +56,11 @@ class NetworkFacts:
 
     Attributes:
         sha256: Checksum of the safetensors file with the folded weights.
-        tau_max: Upper clip of the score, in units of `tau_ppm_m`.
+        tau_max: Upper clip of the score, in units of `tau_ppm_m`; networks of planes have none.
     """
 
     sha256: str
-    tau_max: float = number(float, 1e-3, 1e3)
+    tau_max: float = number(float, 1e-3, 1e3, 2.0)
 
     def __post_init__(self) -> None:
         check_numbers(self)
@@ -91,11 +91,9 @@ class PlaneFacts:
 
     Attributes:
         planes: How planes are made.
-        levels_ppm_m: Enhancements whose exceedance it gives a logit for, rising; then come the logit of an annotator's
-            outline, and median and log-spread of the enhancement.
+        levels_ppm_m: Enhancements whose exceedance it corrects the logit of, rising; then come the logit of an
+            annotator's outline, change of the median and log-spread of the enhancement, and shares of the averages.
         sensitivities: Operating points by name.
-        window: Side of the part of a tile that the network sees at once, as in training, in pixels.
-        overlap: Pixels shared by neighbouring windows.
         fewest_bands: Bands in the methane window that a scene must have.
         widest_step_nm: Largest distance of neighbouring bands that it was trained for.
     """
@@ -103,8 +101,6 @@ class PlaneFacts:
     levels_ppm_m: tuple[float, ...]
     sensitivities: dict[str, OperatingPoint]
     planes: PlaneSettings = field(default_factory=PlaneSettings)
-    window: int = number(int, 16, 8192, 128)
-    overlap: int = number(int, 0, 4096, 16)
     fewest_bands: int = number(int, 4, 1000, 20)
     widest_step_nm: float = number(float, 1.0, 100.0, 13.0)
 

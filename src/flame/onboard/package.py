@@ -96,8 +96,8 @@ def load_model(which: str | Path | None = None) -> ModelPackage:
     """Loads and verifies a model.
 
     Args:
-        which: A packaged name ("flame-plus-emit") or family ("flame-plus", of which the default or else the first is
-            taken), the path of an ONNX file whose manifest stands beside it with the ending .json, or None for the
+        which: A packaged name ("flame-plus") or the family of several, of which the default or else the first is
+            taken, the path of an ONNX file whose manifest stands beside it with the ending .json, or None for the
             default.
 
     Raises:

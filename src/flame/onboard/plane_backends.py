@@ -11,20 +11,26 @@ import safetensors
 import safetensors.numpy
 from jaxtyping import Float32
 
-from flame.detection import RowStitcher, TileGrid
-from flame.kernels import Kernels
+from flame.kernels import TILE_STEP, Kernels
 from flame.onboard.manifest import ModelError, PlaneFacts
 from flame.onboard.native import NativePlanes
 from flame.onboard.native.shapes import check_plane_shapes
 from flame.onboard.package import ModelPackage
-from flame.prepare.planes import LOG_SPREADS
+from flame.prepare.planes import (
+    FIELD_NAMES,
+    LEAST_SPREAD,
+    LOG_SPREADS,
+    MEANS,
+    MOST_LEAD,
+    NORMAL_TO_LOGIT,
+    WIDTHS_PX,
+)
 
 __all__ = ["MORE", "PlaneEngine", "PlaneGraph", "PlaneJudge", "PlaneNetwork", "plane_arrays"]
 
 MORE = ("sigma", "estimate", "estimate_sigma")
 """Besides probability and score: spread of the score, and the filter's own estimate with its standard deviation."""
 
-_TOLD = 4
 _MOST_SIGMAS = 12.0
 """asinh of more standard deviations than any pixel has: e^12 / 2."""
 
@@ -62,11 +68,16 @@ class PlaneJudge:
             raise ModelError(f"level must be {first:g} to {last:g} ppm m for this model, got {self.level_ppm_m:g}")
 
     @property
-    def rows(self) -> Float32[np.ndarray, "3 output"]:
-        """Combinations of the network's outputs: the logit asked for, median and log-spread of the enhancement."""
-        levels = len(self.facts.levels_ppm_m)
-        rows = np.zeros((3, levels + 3), dtype=np.float32)
-        rows[1, levels + 1] = rows[2, levels + 2] = 1.0
+    def level(self) -> float:
+        """The level in units of the planes' reference; 0 for the outline."""
+        return (self.level_ppm_m or 0.0) / self.facts.planes.reference_ppm_m
+
+    @property
+    def rows(self) -> Float32[np.ndarray, "row output"]:
+        """Combinations of the network's outputs: a logit, change of the median, log-spread, shares of the averages."""
+        levels, more = len(self.facts.levels_ppm_m), 2 + len(WIDTHS_PX)
+        rows = np.zeros((1 + more, levels + 1 + more), dtype=np.float32)
+        rows[1:, levels + 1 :] = np.eye(more)
         if self.level_ppm_m is None:
             rows[0, levels] = 1.0
             return rows
@@ -75,17 +86,40 @@ class PlaneJudge:
         rows[0, below], rows[0, below + 1] = 1.0 - (place - below), place - below
         return rows
 
+    @property
+    def held(self) -> Float32[np.ndarray, 6]:
+        """Bounds, as the kernel `tell_planes` takes them."""
+        return np.array([*LOG_SPREADS, _MOST_SIGMAS, LEAST_SPREAD, MOST_LEAD, NORMAL_TO_LOGIT], dtype=np.float32)
+
     def maps(
         self,
-        out: Float32[np.ndarray, "3 row col"],
+        out: Float32[np.ndarray, "row_of_outputs row col"],
         score: Float32[np.ndarray, "row col"],
-        sigma: Float32[np.ndarray, "row col"],
+        inputs: Mapping[str, Float32[np.ndarray, ...]],
     ) -> tuple[Float32[np.ndarray, "row col"], ...]:
-        """Probability, enhancement and its standard deviation, the last two in units of the reference."""
-        probability, change, log_spread = out
-        median = np.clip(np.arcsinh(score) + change, -_MOST_SIGMAS, _MOST_SIGMAS)
-        spread = np.exp(np.clip(log_spread, *LOG_SPREADS))
-        return probability, sigma * np.sinh(median), sigma * np.cosh(median) * spread
+        """Probability, enhancement, its spread and the filter's estimate; all but the first in units of the reference.
+
+        The reference for the kernel `tell_planes`, which does the same.
+        """
+        sigma = inputs["sigma"][0]
+        first = inputs["planes"].shape[1] - inputs["windows"].shape[1] - len(FIELD_NAMES)
+        means = np.arcsinh(np.sinh(inputs["planes"][0, first:][MEANS]) / sigma)
+        shares = np.exp(np.clip(out[3:], -20.0, 20.0))
+        middle = (np.arcsinh(score) + (shares * means).sum(axis=0)) / (1.0 + shares.sum(axis=0))
+        median = np.clip(middle + out[1], -_MOST_SIGMAS, _MOST_SIGMAS)
+        spread = np.exp(np.clip(out[2], *LOG_SPREADS))
+        logit = out[0]
+        if self.level > 0:
+            ahead = NORMAL_TO_LOGIT * (median - np.arcsinh(self.level / sigma)) / np.hypot(spread, LEAST_SPREAD)
+            logit = logit + MOST_LEAD * np.tanh(ahead / MOST_LEAD)
+        probability = 1.0 / (1.0 + np.exp(-np.clip(logit, -80.0, 80.0)))
+        told = (
+            probability,
+            sigma * np.sinh(median),
+            sigma * np.cosh(median) * spread,
+            inputs["significance"][0] * sigma,
+        )
+        return tuple(each.astype(np.float32, copy=False) for each in told)
 
 
 @runtime_checkable
@@ -111,10 +145,7 @@ class PlaneGraph:
     def infer(self, inputs: Mapping[str, Float32[np.ndarray, ...]]) -> tuple[Float32[np.ndarray, "row col"], ...]:
         """See `PlaneNetwork`."""
         maps, score = self._run(inputs)
-        out = np.einsum("kn,nrc->krc", self._judge.rows, maps[0])
-        out[0] = 1.0 / (1.0 + np.exp(-np.clip(out[0], -80.0, 80.0)))
-        sigma = inputs["sigma"][0]
-        return *self._judge.maps(out, score[0], sigma), inputs["significance"][0] * sigma
+        return self._judge.maps(np.einsum("kn,nrc->krc", self._judge.rows, maps[0]), score[0], inputs)
 
 
 @runtime_checkable
@@ -126,52 +157,76 @@ class PlaneRun(Protocol):
         ...
 
 
+class NativeOfAnySize:
+    """The network on the compiled kernels, for tiles of one size and, made when needed, of one other.
+
+    Args:
+        model: The package.
+        judge: What is asked.
+        kernels: The compiled kernels.
+        threads: Threads to share rows among.
+    """
+
+    def __init__(self, model: ModelPackage, judge: PlaneJudge, kernels: Kernels, threads: int) -> None:
+        self._arrays, self._judge = plane_arrays(model), judge
+        self._kernels, self._threads = kernels, threads
+        side = _whole_steps(model.manifest.tile)
+        self._usual = self._made((side, side))
+        self._other: tuple[tuple[int, int], NativePlanes] | None = None
+        self._shape = (side, side)
+
+    def infer(self, inputs: Mapping[str, Float32[np.ndarray, ...]]) -> tuple[Float32[np.ndarray, "row col"], ...]:
+        """See `PlaneNetwork`."""
+        rows, cols = inputs["sigma"].shape[1:]
+        if (rows, cols) == self._shape:
+            return self._usual.infer(inputs)
+        if self._other is None or self._other[0] != (rows, cols):
+            self._other = (rows, cols), self._made((rows, cols))
+        return self._other[1].infer(inputs)
+
+    def _made(self, shape: tuple[int, int]) -> NativePlanes:
+        judge = self._judge
+        return NativePlanes(
+            self._arrays, judge.rows, judge.held, judge.level, shape, kernels=self._kernels, threads=self._threads
+        )
+
+
 class PlaneEngine:
     """A network of planes as a `Backend`: what it says, and what the filter it stands on says.
 
-    A network looks at windows as large as those it was trained on: what its Fourier modes mean depends on their size.
-    The planes around are the tile's, so its background is still learned from all of it. A tile smaller than a window is
-    continued by its mirror image.
+    A tile whose sides are no multiples of what the kernels take at a time is continued by its mirror image.
 
     Args:
         network: The network.
-        facts: Its facts.
         name: Engine and version.
     """
 
     more: tuple[str, ...] = MORE
 
-    def __init__(self, network: PlaneNetwork, facts: PlaneFacts, name: str) -> None:
+    def __init__(self, network: PlaneNetwork, name: str) -> None:
         self._network = network
-        self._grid = TileGrid(facts.window, facts.overlap)
         self.name, self.block_rows = name, 1
 
     @classmethod
     def native(cls, model: ModelPackage, judge: PlaneJudge, kernels: Kernels, threads: int) -> PlaneEngine:
         """On the compiled kernels."""
-        held = (*LOG_SPREADS, _MOST_SIGMAS)
-        network = NativePlanes(plane_arrays(model), judge.rows, held, judge.facts.window, kernels, threads)
-        return cls(network, judge.facts, f"native ({kernels.instructions})")
+        return cls(NativeOfAnySize(model, judge, kernels, threads), f"native ({kernels.instructions})")
 
     def infer(self, inputs: Mapping[str, Float32[np.ndarray, ...]]) -> tuple[Float32[np.ndarray, "row col"], ...]:
         """See `Backend`."""
         rows, cols = inputs["sigma"].shape[1:]
-        whole = {name: self._mirrored(array) for name, array in inputs.items()}
-        high, wide = whole["sigma"].shape[1:]
-        stitcher = RowStitcher(_TOLD, wide, self._grid)
-        parts = []
-        for down in self._grid.spans(high):
-            for across in self._grid.spans(wide):
-                here = (..., slice(down.start, down.stop), slice(across.start, across.stop))
-                seen = {name: np.ascontiguousarray(array[here]) for name, array in whole.items()}
-                stitcher.add(down, across, np.stack(self._network.infer(seen)))
-            parts.append(stitcher.take(down.settled))
-        told = np.concatenate(parts, axis=1)[:, :rows, :cols]
-        return *told, inputs["sigma"][0]
+        whole = {name: _mirrored(array) for name, array in inputs.items()}
+        told = self._network.infer(whole)
+        return *(each[:rows, :cols] for each in told), inputs["sigma"][0]
 
-    def _mirrored(self, array: Float32[np.ndarray, ...]) -> Float32[np.ndarray, ...]:
-        """An array at least as large as a window."""
-        grow = [max(0, self._grid.tile - side) for side in array.shape[-2:]]
-        if not any(grow):
-            return array
-        return np.pad(array, [(0, 0)] * (array.ndim - 2) + [(0, more) for more in grow], mode="symmetric")
+
+def _whole_steps(side: int) -> int:
+    return -(-side // TILE_STEP) * TILE_STEP
+
+
+def _mirrored(array: Float32[np.ndarray, ...]) -> Float32[np.ndarray, ...]:
+    """An array whose sides are whole steps."""
+    grow = [_whole_steps(side) - side for side in array.shape[-2:]]
+    if not any(grow):
+        return array
+    return np.pad(array, [(0, 0)] * (array.ndim - 2) + [(0, more) for more in grow], mode="symmetric")

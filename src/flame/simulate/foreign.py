@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float32, Float64
+from jaxtyping import Float32, Float64, Int64
 
 from flame.physics import BandSet
 from flame.simulate.fields import fractal
@@ -31,6 +31,9 @@ class ForeignSettings:
         contrast: Standard deviation of the log-brightness of objects against their ground.
         most_objects: Most objects of a kind.
         largest_px: Largest side of an object.
+        parcel_chance: Chance that a tile with foreign things is divided into parcels, like fields, each with its own
+            mixture of a few curves.
+        narrowest_parcel_px: Sides below twice this are not divided further.
     """
 
     chance: float = 0.7
@@ -42,6 +45,8 @@ class ForeignSettings:
     contrast: float = 0.5
     most_objects: int = 30
     largest_px: int = 24
+    parcel_chance: float = 0.35
+    narrowest_parcel_px: float = 8.0
 
 
 def _curve(rng: np.random.Generator, bands: BandSet, settings: ForeignSettings) -> Float64[np.ndarray, " band"]:
@@ -83,6 +88,44 @@ def _patch(rng: np.random.Generator, shape: tuple[int, int]) -> Float32[np.ndarr
     return np.asarray(np.clip((field - edge) / softness + np.float32(0.5), 0, 1), dtype=np.float32)
 
 
+def _parcels(
+    rng: np.random.Generator, shape: tuple[int, int], settings: ForeignSettings
+) -> Int64[np.ndarray, "row col"]:
+    """Number of the parcel that each pixel lies in: a turned rectangle, divided again and again."""
+    turn = rng.uniform(0, np.pi)
+    rows, cols = np.mgrid[: shape[0], : shape[1]]
+    places = np.stack([rows * np.cos(turn) + cols * np.sin(turn), cols * np.cos(turn) - rows * np.sin(turn)])
+    smallest = settings.narrowest_parcel_px * np.exp(rng.uniform(0, 1))
+    number = np.zeros(shape, dtype=np.int64)
+    waiting = [(0, places.min(axis=(1, 2)), places.max(axis=(1, 2)))]
+    count = 1
+    while waiting:
+        own, low, high = waiting.pop()
+        axis = int(np.argmax(high - low))
+        if (high - low)[axis] < 2 * smallest or (own and rng.uniform() < 0.1):
+            continue
+        cut = rng.uniform(low[axis] + smallest, high[axis] - smallest)
+        number[(number == own) & (places[axis] > cut)] = count
+        left, right = high.copy(), low.copy()
+        left[axis] = right[axis] = cut
+        waiting += [(own, low, left), (count, right, high)]
+        count += 1
+    return number
+
+
+def _add_parcels(
+    rng: np.random.Generator, bands: BandSet, settings: ForeignSettings, total: Float32[np.ndarray, "band row col"]
+) -> None:
+    """Adds fields: in each a mixture of a few curves, with some texture, and its own brightness."""
+    number = _parcels(rng, total.shape[1:], settings)
+    kinds = int(rng.integers(1, 4))
+    texture = np.float32(1) + np.float32(rng.uniform(0, 0.3)) * fractal(rng, total.shape[1:], 2.0)[0]
+    for _ in range(kinds):
+        amount = rng.normal(size=int(number.max()) + 1).astype(np.float32)[number] * texture
+        total -= _curve(rng, bands, settings).astype(np.float32)[:, None, None] * amount
+    total += rng.normal(0.0, 0.6 * settings.contrast, int(number.max()) + 1).astype(np.float32)[number]
+
+
 def draw_foreign(
     rng: np.random.Generator, bands: BandSet, shape: tuple[int, int], settings: ForeignSettings
 ) -> Float32[np.ndarray, "band row col"] | None:
@@ -96,5 +139,7 @@ def draw_foreign(
         maps[kind] = _objects(rng, shape, settings) if objects else _patch(rng, shape)
         flat = rng.normal(0.0, settings.contrast) if objects else rng.normal(0.0, 0.3 * settings.contrast)
         curves[:, kind] = flat - _curve(rng, bands, settings)
-    mixed = curves.astype(np.float32) @ maps.reshape(count, -1)
-    return np.asarray(mixed.reshape(len(bands), *shape))
+    mixed = (curves.astype(np.float32) @ maps.reshape(count, -1)).reshape(len(bands), *shape)
+    if rng.uniform() < settings.parcel_chance:
+        _add_parcels(rng, bands, settings, mixed)
+    return np.asarray(mixed)

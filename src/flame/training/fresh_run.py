@@ -18,7 +18,8 @@ from torch import Tensor
 
 from flame.errors import FlameError
 from flame.models.plus import LEVELS_PPM_M, FlamePlus, PlaneBatch, PlusOutput, PlusSettings
-from flame.models.plus.weights import FILE, save_plus
+from flame.models.plus.network import compressed
+from flame.models.plus.weights import FILE, load_plus, save_plus
 from flame.prepare.planes import GRID_NM
 from flame.training.fresh_tiles import FreshBatch, FreshSource, draw_batch
 
@@ -27,6 +28,8 @@ __all__ = ["FreshRunSettings", "PlusLosses", "learn_conditioning", "planes_of", 
 CHECKPOINT = "checkpoint.pt"
 _PATIENCE_S = 5.0
 _SQRT_PI = math.sqrt(math.pi)
+_LEVEL_WEIGHTS = (0.3, 0.4, 0.5, 0.6, 0.8, 1.1, 1.6, 2.7)
+"""How much each level counts: about one over the root of how often it is exceeded, or nobody would learn strong gas."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class FreshRunSettings:
         rate: Learning rate at the start.
         warmup_steps: Steps until it is reached.
         averaging: Decay of the average of the weights that is kept.
+        views: Steps that each tile is used in, turned or mirrored in all but the first.
         tiles: Tiles in one batch of one sensor.
         batches: Batches in one step.
         size: Rows and columns of a tile.
@@ -45,19 +49,22 @@ class FreshRunSettings:
             does not learn grounds by heart.
         large_share: Share of the run, its end, in which tiles are twice as large and half as many.
         workers: Processes that draw tiles.
+        threads: Threads that the network is trained on.
         checkpoint_minutes: Time between checkpoints.
     """
 
     minutes: float = 60.0
     rate: float = 2e-3
     warmup_steps: int = 50
-    averaging: float = 0.997
+    averaging: float = 0.999
+    views: int = 2
     tiles: int = 4
     batches: int = 2
     size: int = 128
     spectral_dropout: float = 0.25
     large_share: float = 0.0
     workers: int = 2
+    threads: int = 2
     checkpoint_minutes: float = 3.0
 
 
@@ -96,18 +103,19 @@ def plus_loss(out: PlusOutput, batch: FreshBatch) -> PlusLosses:
     seen = batch.usable
     levels = torch.tensor(LEVELS_PPM_M)[None, :, None, None]
     above = (batch.smooth_ppm_m[:, None] > levels).float()
-    by_level = F.binary_cross_entropy_with_logits(out.level_logits, above, reduction="none").mean(1)
+    each = F.binary_cross_entropy_with_logits(out.level_logits, above, reduction="none")
+    by_level = (each * torch.tensor(_LEVEL_WEIGHTS)[None, :, None, None]).mean(1)
     outline = F.binary_cross_entropy_with_logits(out.outline_logit, batch.outline.float(), reduction="none")
-    truth = torch.asinh(batch.enhancement_ppm_m / batch.sigma_ppm_m)
+    truth = compressed(batch.enhancement_ppm_m / batch.sigma_ppm_m)
     spread = out.log_spread.exp()
     z = (truth - out.median) / spread
     density = torch.exp(-0.5 * z.square()) / math.sqrt(2.0 * math.pi)
     crps = spread * (z * torch.erf(z / math.sqrt(2.0)) + 2.0 * density - 1.0 / _SQRT_PI)
-    miss = (torch.asinh(out.score_sigma) - truth).abs()
+    miss = (compressed(out.score_sigma) - truth).abs()
     plume = seen & (batch.enhancement_ppm_m > 0.5 * batch.sigma_ppm_m)
     score = 0.5 * (_mean(miss, plume) + _mean(miss, seen & ~plume))
     parts = (_mean(by_level, batch.valid), _mean(outline, batch.valid), _mean(crps, seen), score)
-    total = 4.0 * parts[0] + parts[1] + 0.2 * parts[2] + 0.05 * parts[3]
+    total = 4.0 * parts[0] + parts[1] + 0.5 * parts[2] + 0.05 * parts[3]
     return PlusLosses(total, *parts)
 
 
@@ -175,20 +183,28 @@ def train_fresh(
     run: FreshRunSettings,
     seed: int = 0,
     facts: dict[str, object] | None = None,
+    start: Path | None = None,
 ) -> FlamePlus:
     """Trains in a folder, or goes on with what stands there, and returns the averaged network.
+
+    A new run begins with the weights of `start`, if given, and its settings; what it was trained on is noted.
 
     The folder then holds `model.safetensors` (the average), `checkpoint.pt` and `log.csv`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(seed)
-    torch.set_num_threads(1)
+    torch.set_num_threads(run.threads)
     checkpoint = folder / CHECKPOINT
     state = torch.load(checkpoint, weights_only=True) if checkpoint.is_file() else None
-    conditioning = None
-    if state is None and settings.functions:
-        conditioning = learn_conditioning(np.random.default_rng((seed, 1 << 40)), source, run.size)
-    model = FlamePlus(settings, conditioning)
+    if start is not None:
+        stored = load_plus(start)
+        model, settings = stored.model, stored.model.settings
+        facts = {**(facts or {}), "started_from": dict(stored.facts)}
+    else:
+        conditioning = None
+        if state is None and settings.functions:
+            conditioning = learn_conditioning(np.random.default_rng((seed, 1 << 40)), source, run.size)
+        model = FlamePlus(settings, conditioning)
     optimizer = torch.optim.AdamW(model.parameters(), lr=run.rate, weight_decay=1e-4, fused=True)
     average = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     step, before_s, drawn = 0, 0.0, 0
@@ -200,6 +216,8 @@ def train_fresh(
     large = processes.get_context("fork").Value("b", 0)
     coming = _batches(source, seed, drawn, run, large)
     sums: dict[str, float] = {}
+    turns = np.random.default_rng((seed, 1 << 41, drawn))
+    batches: list[FreshBatch] = []
     while True:
         seconds = before_s + time.monotonic() - began
         share = min(1.0, seconds / (60.0 * run.minutes))
@@ -209,12 +227,15 @@ def train_fresh(
         rate = run.rate * min(1.0, (step + 1) / run.warmup_steps) * 0.5 * (1.0 + math.cos(math.pi * share))
         for group in optimizer.param_groups:
             group["lr"] = max(rate, 1e-6)
+        new = not batches or step % run.views == 0
+        if new:
+            batches = [next(coming) for _ in range(run.batches)]
+            drawn += run.batches
         optimizer.zero_grad(set_to_none=True)
         model.train()
-        for _ in range(run.batches):
-            batch = next(coming)
-            drawn += 1
-            losses = plus_loss(model(planes_of(model, batch, run.spectral_dropout)), batch)
+        for batch in batches:
+            seen = batch if new else batch.turned(int(turns.integers(1, 4)), bool(turns.integers(2)))
+            losses = plus_loss(model(planes_of(model, seen, run.spectral_dropout)), seen)
             (losses.total / run.batches).backward()  # type: ignore[no-untyped-call]
             for name, value in vars(losses).items():
                 sums[name] = sums.get(name, 0.0) + float(value.detach()) / run.batches

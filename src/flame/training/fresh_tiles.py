@@ -24,6 +24,8 @@ __all__ = ["FreshBatch", "FreshSource", "SensorShare", "draw_batch"]
 
 _LABEL_SMOOTHING_PX = 0.5
 _TRIES = 20
+_FOREIGN_ON_REAL = 0.15
+"""Real ground has foreign things enough: with more of them faint gas is no longer believed."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,19 @@ class FreshBatch:
     smooth_ppm_m: Float32[Tensor, "batch row col"]
     outline: Bool[Tensor, "batch row col"]
 
+    def turned(self, quarters: int, mirror: bool) -> FreshBatch:
+        """The same tiles, turned and mirrored."""
+
+        def turn(layer: Tensor) -> Tensor:
+            if layer.ndim < 3:
+                return layer
+            other = layer.flip(-1) if mirror else layer
+            return torch.rot90(other, quarters, (-2, -1)).contiguous()
+
+        spectra = SpectralBatch(**{name: turn(layer) for name, layer in vars(self.spectra).items()})
+        rest = {name: turn(layer) for name, layer in vars(self).items() if name != "spectra"}
+        return FreshBatch(spectra=spectra, **rest)
+
 
 @dataclass(frozen=True, eq=False)
 class FreshSource:
@@ -92,7 +107,7 @@ class FreshSource:
     real_share: float = 0.3
     settings: FreshSettings = field(
         default_factory=lambda: FreshSettings(
-            plume_snr=Range(0.5, 15.0, log=True), plume_follows_noise=False, foreign=ForeignSettings()
+            plume_snr=Range(0.2, 15.0, log=True), plume_follows_noise=False, foreign=ForeignSettings(chance=0.4)
         )
     )
     planes: PlaneSettings = field(default_factory=PlaneSettings)
@@ -108,7 +123,8 @@ class FreshSource:
         real = self.real.get(name or "", ())
         chosen, settings = self.simulated, self.settings
         if real and rng.uniform() < self.real_share:
-            chosen, settings = real, replace(self.settings, mix_chance=0.0)
+            strange = self.settings.foreign and replace(self.settings.foreign, chance=_FOREIGN_ON_REAL)
+            chosen, settings = real, replace(self.settings, mix_chance=0.0, foreign=strange)
         whole = chosen[int(rng.integers(len(chosen)))]
         row, col = (int(rng.integers(side - size + 1)) for side in whole.valid.shape)
         return whole.cut(row, col, size), settings

@@ -12,6 +12,7 @@ from flame.models.backbones.coarse_ufno import CoarseUFno
 from flame.models.backbones.ffno import FFno
 from flame.models.backbones.fno import Fno, TuckerFno
 from flame.models.backbones.ufno import UFno
+from flame.models.backbones.unet import UNet
 from flame.models.backbones.uno import Uno
 from flame.models.backbones.wno import Wno
 from flame.models.plugins import BACKBONE_GROUP, find_plugin, plugin_names
@@ -24,6 +25,7 @@ __all__ = [
     "Fno",
     "TuckerFno",
     "UFno",
+    "UNet",
     "UnknownBackboneError",
     "Uno",
     "Wno",
@@ -38,6 +40,7 @@ BACKBONES: dict[str, Callable[..., nn.Module]] = {
     "tucker-fno": TuckerFno,
     "uno": Uno,
     "wno": Wno,
+    "unet": UNet,
 }
 """Constructors taking `channels` (of the lifted field) and, the U-FNOs alone, `modes`: those of the paper's comparison
 (tab:backbone_arch) have modes of their own."""

@@ -10,12 +10,14 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from flame.models.backbones.ufno import OperatorBlock
 from flame.models.export import OPSET, fold_batch_norms, shared_constants
-from flame.models.onnx_graph import traced
+from flame.models.onnx_graph import GraphError, traced
 from flame.models.plus.network import FlamePlus
 from flame.prepare.planes import FIELD_NAMES, PLANE_INPUTS
 from flame.prepare.planes.wavelengths import WINDOWS_NM
+
+_FLOWN_BACKBONE = "unet"
+_FLOWN = ("lift.", "backbone.", "weight_head.", "background_head.", "of_fields.", "segmentation.", "project.")
 
 __all__ = ["DeployedPlus", "plus_to_onnx", "plus_weights"]
 
@@ -32,9 +34,6 @@ class DeployedPlus(nn.Module):
         super().__init__()
         self.plus = copy.deepcopy(model).eval().requires_grad_(False)
         fold_batch_norms(self.plus)
-        for block in self.plus.backbone.modules():
-            if isinstance(block, OperatorBlock):
-                block.merge_pointwise()
         self.tile = tile
 
     def forward(
@@ -59,20 +58,24 @@ class DeployedPlus(nn.Module):
 
 
 def plus_to_onnx(model: FlamePlus, tile: int) -> tuple[bytes, DeployedPlus]:
-    """The graph for one tile size, its outputs `maps` and `score`, and the network it was traced from."""
+    """The graph for tiles of any size, its outputs `maps` and `score`, and the network it was traced from.
+
+    Sides must be multiples of the backbone's stride.
+
+    Raises:
+        GraphError: If the backbone is another than the U-Net: it would mean something else on another size.
+    """
+    if model.settings.backbone != _FLOWN_BACKBONE:
+        raise GraphError(f"only networks on the backbone '{_FLOWN_BACKBONE}' fly, not '{model.settings.backbone}'")
     deployed = DeployedPlus(model, tile)
-    graph = traced(deployed, deployed.example(), PLANE_INPUTS, ("maps", "score"), OPSET)
+    graph = traced(deployed, deployed.example(), PLANE_INPUTS, ("maps", "score"), OPSET, any_size=True)
     return shared_constants(graph), deployed
 
 
 def plus_weights(deployed: DeployedPlus) -> bytes:
     """The folded weights under their own names, with the functions of wavelength as the preparation takes them."""
     plus = deployed.plus
-    arrays = {
-        name: tensor
-        for name, tensor in plus.state_dict().items()
-        if name.startswith(("lift.", "backbone.", "weight_head.", "background_head.", "segmentation.", "project."))
-    }
+    arrays = {name: tensor for name, tensor in plus.state_dict().items() if name.startswith(_FLOWN)}
     arrays["functions"] = F.normalize(plus.functions, dim=1) @ plus.conditioning
     return bytes(
         safetensors.torch.save({name: tensor.detach().float().contiguous() for name, tensor in arrays.items()})

@@ -15,19 +15,30 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from flame.models.backbones import make_backbone
+from flame.models.backbones import DEFAULT_MODES, make_backbone
 from flame.models.heads import softplus_inverse
 from flame.models.plus.settings import LEVELS_PPM_M, PlusSettings
 from flame.models.pointwise import pointwise
-from flame.prepare.planes import FIELD_NAMES, GRID_NM, LOG_SPREADS
+from flame.prepare.planes import (
+    FIELD_NAMES,
+    GRID_NM,
+    LEAST_SPREAD,
+    LOG_SPREADS,
+    MEANS,
+    MOST_LEAD,
+    NORMAL_TO_LOGIT,
+    WIDTHS_PX,
+)
 from flame.prepare.planes.wavelengths import WINDOWS_NM
 
-__all__ = ["OUTPUTS", "FlamePlus", "PlaneBatch", "PlusOutput", "SpectralBatch"]
+__all__ = ["OUTPUTS", "FlamePlus", "PlaneBatch", "PlusOutput", "SpectralBatch", "compressed"]
 
-OUTPUTS = len(LEVELS_PPM_M) + 3
-"""Logits of the levels, logit of the outline, median and log-spread of the enhancement."""
+OUTPUTS = len(LEVELS_PPM_M) + 3 + len(WIDTHS_PX)
+"""Corrections of the levels' logits, logit of the outline, change of the median, log-spread of the enhancement, and how
+much each averaged estimate counts beside the pixel's own."""
 
 _FIRST_LOGIT = -4.0
+_FIRST_CORRECTION = -2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,10 +94,8 @@ class PlusOutput:
     score_sigma: Float[Tensor, "batch row col"]
 
 
-def _compressed(value: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
-    """asinh, spelled out for ONNX, whose exporter does not know it."""
-    if not torch.onnx.is_in_onnx_export():
-        return torch.asinh(value)
+def compressed(value: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
+    """asinh, spelled out: torch's own is five times slower on CPUs, and no part of ONNX."""
     size = value.abs()
     return torch.sign(value) * torch.log(size + torch.sqrt(size * size + 1.0))
 
@@ -111,14 +120,13 @@ class FlamePlus(nn.Module):
         self.functions = nn.Parameter(torch.randn(settings.functions, cells))
         given = len(FIELD_NAMES) + windows if settings.fields else 0
         self.lift = nn.Conv2d(settings.functions + given, settings.width, 1)
-        self.backbone = make_backbone(settings.backbone, settings.width, settings.modes)
+        self.backbone = make_backbone(settings.backbone, settings.width, DEFAULT_MODES)
         self.weight_head = nn.Conv2d(settings.width, windows, 1)
         self.background_head = nn.Conv2d(settings.width, windows, 1)
-        joined = settings.width + (len(FIELD_NAMES) if settings.fields else 0) + 2 * settings.score
         hidden = settings.hidden
+        self.of_fields = nn.Conv2d(len(FIELD_NAMES), hidden, 1, bias=False) if settings.fields else None
         self.segmentation = nn.Sequential(
-            nn.Conv2d(joined, hidden, 3, 1, 1, bias=False),
-            nn.BatchNorm2d(hidden),
+            nn.Conv2d(settings.width + 2 * settings.score, hidden, 3, 1, 1),
             nn.ReLU(inplace=True),
             nn.Conv2d(hidden, hidden, 3, 1, 1, bias=False),
             nn.BatchNorm2d(hidden),
@@ -132,7 +140,8 @@ class FlamePlus(nn.Module):
             self.weight_head.bias.fill_(float(softplus_inverse(torch.tensor(1.0))))  # type: ignore[union-attr]
             self.project.weight.mul_(0.3)
             self.project.bias.zero_()  # type: ignore[union-attr]
-            self.project.bias[: len(LEVELS_PPM_M) + 1] = _FIRST_LOGIT  # type: ignore[index]
+            self.project.bias[: len(LEVELS_PPM_M)] = _FIRST_CORRECTION  # type: ignore[index]
+            self.project.bias[len(LEVELS_PPM_M)] = _FIRST_LOGIT  # type: ignore[index]
 
     def band_functions(self, weights: Float[Tensor, "cell band"]) -> Float[Tensor, "function band"]:
         """The learned functions as weights of a sensor's bands."""
@@ -152,18 +161,27 @@ class FlamePlus(nn.Module):
     def forward(self, planes: PlaneBatch) -> PlusOutput:
         """Everything from the planes on; the same for every sensor."""
         kind = self.settings
-        parts = [torch.asinh(planes.spectral)] if kind.functions else []
+        parts = [compressed(planes.spectral)] if kind.functions else []
         if kind.fields:
-            parts += [planes.fields, torch.asinh(planes.windows)]
+            parts += [planes.fields, compressed(planes.windows)]
         z = self.features(torch.cat(parts, 1))
         score = self.score(z, planes.windows, planes.estimate_ppm_m / planes.sigma_ppm_m)
-        out = self.judge(z, planes.fields, score, score * planes.sigma_ppm_m / kind.planes.reference_ppm_m)
+        sigma = planes.sigma_ppm_m / kind.planes.reference_ppm_m
+        out = self.judge(z, planes.fields, score, score * sigma)
         levels = len(LEVELS_PPM_M)
+        own = compressed(score)
+        means = compressed(torch.sinh(planes.fields[:, MEANS]) / sigma[:, None])
+        shares = torch.softmax(F.pad(out[:, levels + 3 :], (0, 0, 0, 0, 1, 0)), 1)
+        median = (shares * torch.cat([own[:, None], means], 1)).sum(1) + out[:, levels + 1]
+        log_spread = out[:, levels + 2].clamp(*LOG_SPREADS)
+        place = compressed(out.new_tensor(LEVELS_PPM_M)[:, None, None] / planes.sigma_ppm_m[:, None])
+        width = torch.sqrt(torch.exp(2.0 * log_spread) + LEAST_SPREAD**2)[:, None]
+        lead = NORMAL_TO_LOGIT * (median[:, None] - place) / width
         return PlusOutput(
-            level_logits=out[:, :levels],
+            level_logits=out[:, :levels] + MOST_LEAD * torch.tanh(lead / MOST_LEAD),
             outline_logit=out[:, levels],
-            median=torch.asinh(score) + out[:, levels + 1],
-            log_spread=out[:, levels + 2].clamp(*LOG_SPREADS),
+            median=median,
+            log_spread=log_spread,
             score_sigma=score,
         )
 
@@ -182,10 +200,13 @@ class FlamePlus(nn.Module):
         enhancement: Float[Tensor, "batch row col"],
     ) -> Float[Tensor, "batch output row col"]:
         """All outputs, from features, fields and the score in standard deviations and in units of the reference."""
-        joined = [z] + [fields] * self.settings.fields
+        joined = z
         if self.settings.score:
-            joined += [_compressed(score)[:, None], _compressed(enhancement)[:, None]]
-        out: Tensor = self.project(self.segmentation(torch.cat(joined, 1)))
+            joined = torch.cat([z, compressed(score)[:, None], compressed(enhancement)[:, None]], 1)
+        near: Tensor = self.segmentation[0](joined)
+        if self.of_fields is not None:
+            near = near + self.of_fields(fields)
+        out: Tensor = self.project(self.segmentation[1:](near))
         return out
 
     def score(

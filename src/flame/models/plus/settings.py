@@ -26,7 +26,6 @@ class PlusSettings:
         score: Whether the physics-guided score is inside.
         backbone: Name in `flame.models.backbones.BACKBONES`.
         width: Feature channels.
-        modes: Fourier modes a side.
         hidden: Channels inside the segmentation head.
         planes: How the planes are made.
     """
@@ -34,10 +33,9 @@ class PlusSettings:
     functions: int = number(int, 0, 64, 16)
     fields: bool = True
     score: bool = True
-    backbone: str = "coarse-ufno"
+    backbone: str = "unet"
     width: int = number(int, 1, 256, 16)
-    modes: int = number(int, 1, 64, 12)
-    hidden: int = number(int, 1, 256, 24)
+    hidden: int = number(int, 1, 256, 16)
     planes: PlaneSettings = field(default_factory=PlaneSettings)
 
     def __post_init__(self) -> None:

@@ -113,5 +113,5 @@ class NativeNetwork:
             *(crew.threads, self._side, self._side, images(*(source.struct(3) for source in sources)), len(sources)),
             *(weights[0].ctypes.data, biases[0].ctypes.data, len(first), weights[1].ctypes.data, biases[1].ctypes.data),
             *(len(second), arrays["segmentation.project.weight"].ctypes.data),
-            *(arrays["segmentation.project.bias"].ctypes.data, 1, self._probability.ctypes.data),
+            *(arrays["segmentation.project.bias"].ctypes.data, 1, True, self._probability.ctypes.data),
         )

@@ -14,7 +14,7 @@ from jaxtyping import Complex64, Float32
 
 from flame.kernels import TILE_STEP, Image, Kernels, block_sizes, images, pack
 
-__all__ = ["LINEAR", "Crew", "Operator", "pack_scaled", "pack_up"]
+__all__ = ["LEAKY", "LINEAR", "Crew", "Operator", "pack_scaled", "pack_up"]
 
 LINEAR, LEAKY, _RELU, GELU = range(4)
 

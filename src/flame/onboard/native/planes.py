@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Float32
-from threadpoolctl import ThreadpoolController
 
 from flame.kernels import Image, Kernels, images, pack
-from flame.onboard.native.operator import Crew, pack_scaled
-from flame.onboard.native.trunk import Trunk
+from flame.onboard.native.operator import Crew
+from flame.onboard.native.pyramid import Pyramid
+from flame.prepare.planes import MEANS
 
 __all__ = ["NativePlanes"]
 
@@ -20,9 +20,10 @@ class NativePlanes:
 
     Args:
         arrays: Its folded weights by name.
-        rows: Combinations of the network's outputs: the logit asked for, change of the median, log-spread.
-        held: Least and greatest log-spread, and greatest median, in asinh of standard deviations.
-        tile: Side of the tile, in pixels.
+        rows: Combinations of the network's outputs: a logit, change of the median, log-spread, shares of the averages.
+        held: Bounds, as the kernel `tell_planes` takes them.
+        level: Level whose exceedance is asked for, in units of the planes' reference; 0 for the outline.
+        shape: Rows and columns of the tile.
         kernels: The compiled kernels.
         threads: Threads to share rows among.
     """
@@ -30,78 +31,83 @@ class NativePlanes:
     def __init__(
         self,
         arrays: Mapping[str, np.ndarray],
-        rows: Float32[np.ndarray, "3 output"],
-        held: tuple[float, float, float],
-        tile: int,
+        rows: Float32[np.ndarray, "row output"],
+        held: Float32[np.ndarray, 6],
+        level: float,
+        shape: tuple[int, int],
         kernels: Kernels,
         threads: int,
     ) -> None:
-        self._arrays, self._side, self._held = arrays, tile, held
+        self._arrays, self._shape, self._held, self._level = arrays, shape, held, level
         self._crew = Crew(kernels, threads)
-        self._blas = ThreadpoolController()
         width, planes = arrays["lift.weight"].shape[:2]
         self._windows = len(arrays["weight_head.weight"])
         self._functions = len(arrays["functions"])
-        self._fields = Image(planes - self._functions - self._windows, tile, tile)
-        self._scores = Image(2, tile, tile)
-        self._trunk = Trunk(self._crew, arrays, width, tile)
-        self._unused = Image(1, tile, tile)
-        self._score = np.zeros((tile, tile), dtype=np.float32)
+        self._fields = Image(planes - self._functions - self._windows, *shape)
+        self._scores = Image(2, *shape)
+        self._trunk = Pyramid(self._crew, arrays, *shape)
+        self._unused = Image(1, *shape)
+        self._score = np.zeros(shape, dtype=np.float32)
         self._lift = pack(arrays["lift.weight"].reshape(width, planes))
+        heads = ("weight_head", "background_head")
+        self._heads = np.concatenate([pack(arrays[f"{head}.weight"].reshape(self._windows, -1)) for head in heads])
+        self._head_bias = np.concatenate([arrays[f"{head}.bias"] for head in heads])
+        near, second = arrays["segmentation.0.weight"], arrays["segmentation.2.weight"]
+        beside = arrays["of_fields.weight"]
+        self._near = pack(np.concatenate([near.reshape(len(near), -1), beside.reshape(len(near), -1)], axis=1))
+        self._second = pack(second.reshape(len(second), -1))
         project = arrays["project.weight"].reshape(len(arrays["project.weight"]), -1)
         self._project = np.ascontiguousarray(rows @ project, dtype=np.float32)
         self._offset = np.ascontiguousarray(rows @ arrays["project.bias"], dtype=np.float32)
-        self._out, self._told = (np.zeros((3, tile, tile), dtype=np.float32) for _ in range(2))
+        self._out = np.zeros((len(rows), *shape), dtype=np.float32)
+        self._told = np.zeros((4, *shape), dtype=np.float32)
         self._ones = np.ones(self._windows, dtype=np.float32)
 
     def infer(self, inputs: Mapping[str, Float32[np.ndarray, ...]]) -> tuple[Float32[np.ndarray, "row col"], ...]:
         """Probability, enhancement, its spread, and the filter's estimate; the next call overwrites them."""
-        # Threads of BLAS gain nothing on matrices this small and take the cores from the kernels.
-        with self._blas.limit(limits=1, user_api="blas"):
-            z, gate = self._features(inputs["planes"])
-            self._find_score(z, gate, inputs)
-            self._segment(z, gate)
+        planes = inputs["planes"]
+        self._lift_planes(planes)
+        z = self._trunk.run()
+        self._find_score(z, inputs)
+        self._segment(z)
+        means = planes[0, self._functions + MEANS.start :]
+        images_of = (array.ctypes.data for array in (self._score, inputs["significance"], inputs["sigma"]))
         self._crew.kernels.tell_planes(
-            *(self._crew.threads, self._side, self._side, self._out.ctypes.data, self._score.ctypes.data),
-            *(inputs["significance"].ctypes.data, inputs["sigma"].ctypes.data, *self._held),
-            self._told.ctypes.data,
+            *(self._crew.threads, *self._shape, self._out.ctypes.data, means.ctypes.data),
+            *(MEANS.step * planes.strides[1] // planes.itemsize, len(self._out) - 3, *images_of),
+            *(self._level, self._held.ctypes.data, self._told.ctypes.data),
         )
-        return self._out[0], *self._told
+        return tuple(self._told)
 
-    def _features(self, planes: Float32[np.ndarray, "1 plane row col"]) -> tuple[Image, np.ndarray]:
-        side, crew = self._side, self._crew
+    def _lift_planes(self, planes: Float32[np.ndarray, "1 plane row col"]) -> None:
+        crew = self._crew
         crew.kernels.lift(
-            *(crew.threads, side, side, planes.ctypes.data, planes.shape[1], side),
+            *(crew.threads, *self._shape, planes.ctypes.data, planes.shape[1], self._shape[0]),
             *(planes.ctypes.data, 0, self._lift.ctypes.data, self._arrays["lift.bias"].ctypes.data),
             self._trunk.lifted.struct(),
         )
         self._fields.pixels[:] = planes[0, self._functions : planes.shape[1] - self._windows]
-        return self._trunk.run()
 
-    def _find_score(self, z: Image, gate: np.ndarray, inputs: Mapping[str, np.ndarray]) -> None:
+    def _find_score(self, z: Image, inputs: Mapping[str, np.ndarray]) -> None:
         """Starts as the filter's estimate; see `flame.models.plus.FlamePlus.score`."""
-        arrays, crew, windows = self._arrays, self._crew, inputs["windows"]
-        heads = ("weight_head", "background_head")
-        weight = np.concatenate([pack(arrays[f"{head}.weight"].reshape(self._windows, -1) * gate) for head in heads])
-        bias = np.concatenate([arrays[f"{head}.bias"] for head in heads])
+        crew, windows = self._crew, inputs["windows"]
         crew.kernels.score(
-            *(crew.threads, self._side, self._side, z.struct(), windows.ctypes.data, self._windows, self._side),
-            *(weight.ctypes.data, bias.ctypes.data, self._ones.ctypes.data, 0.0, self._score.ctypes.data),
-            self._unused.struct(),
+            *(crew.threads, *self._shape, z.struct(), windows.ctypes.data, self._windows, self._shape[0]),
+            *(self._heads.ctypes.data, self._head_bias.ctypes.data, self._ones.ctypes.data, 0.0),
+            *(self._score.ctypes.data, self._unused.struct()),
         )
         crew.kernels.rescore(
-            *(crew.threads, self._side, self._side, self._score.ctypes.data, windows.ctypes.data, self._windows),
+            *(crew.threads, *self._shape, self._score.ctypes.data, windows.ctypes.data, self._windows),
             *(inputs["significance"].ctypes.data, inputs["sigma"].ctypes.data, self._scores.struct()),
         )
 
-    def _segment(self, z: Image, gate: np.ndarray) -> None:
+    def _segment(self, z: Image) -> None:
         arrays, crew = self._arrays, self._crew
-        first, second = (arrays[f"segmentation.{layer}.weight"] for layer in (0, 3))
-        weights = [pack_scaled(first, gate), pack(second.reshape(len(second), -1))]
-        biases = [arrays[f"segmentation.{layer}.bias"] for layer in (0, 3)]
-        sources = (z, self._fields, self._scores)
+        biases = [arrays[f"segmentation.{layer}.bias"] for layer in (0, 2)]
+        sources = (z.struct(3), self._scores.struct(3), self._fields.struct(1))
         crew.kernels.segment(
-            *(crew.threads, self._side, self._side, images(*(source.struct(3) for source in sources)), len(sources)),
-            *(weights[0].ctypes.data, biases[0].ctypes.data, len(first), weights[1].ctypes.data, biases[1].ctypes.data),
-            *(len(second), self._project.ctypes.data, self._offset.ctypes.data, len(self._out), self._out.ctypes.data),
+            *(crew.threads, *self._shape, images(*sources), len(sources)),
+            *(self._near.ctypes.data, biases[0].ctypes.data, len(biases[0])),
+            *(self._second.ctypes.data, biases[1].ctypes.data, len(biases[1])),
+            *(self._project.ctypes.data, self._offset.ctypes.data, len(self._out), False, self._out.ctypes.data),
         )

@@ -8,13 +8,18 @@ from collections.abc import Mapping
 import numpy as np
 
 from flame.kernels import why_no_network
+from flame.kernels.limits import why_no_level
 from flame.onboard.manifest import Manifest
-from flame.prepare.planes import FIELD_NAMES, GRID_NM
+from flame.onboard.native.pyramid import levels_of
+from flame.prepare.planes import FIELD_NAMES, GRID_NM, WIDTHS_PX
 from flame.prepare.planes.wavelengths import WINDOWS_NM
 
 __all__ = ["check_plane_shapes", "check_shapes"]
 
 Shape = tuple[int, ...]
+
+MOST_LEVELS = 5
+"""Halvings of a side that is a multiple of what the kernels take at a time."""
 
 
 def check_shapes(arrays: Mapping[str, np.ndarray], manifest: Manifest) -> None:
@@ -37,40 +42,59 @@ def check_plane_shapes(arrays: Mapping[str, np.ndarray], manifest: Manifest) -> 
     """
     facts = manifest.plane_facts
     assert facts is not None
-    needed = ("lift.weight", "functions", "segmentation.0.weight", "segmentation.3.weight")
+    needed = ("lift.weight", "functions", "segmentation.0.weight", "segmentation.2.weight", "backbone.beside.weight")
     if missing := [name for name in needed if name not in arrays or arrays[name].ndim < 2]:
         raise ValueError(f"{missing[0]} is missing")
     width, functions = len(arrays["lift.weight"]), len(arrays["functions"])
-    hidden, last = (len(arrays[f"segmentation.{layer}.weight"]) for layer in (0, 3))
+    hidden, last = (len(arrays[f"segmentation.{layer}.weight"]) for layer in (0, 2))
     windows, fields = len(WINDOWS_NM), len(FIELD_NAMES)
-    spectral = [array for name, array in arrays.items() if name.endswith("spectral.weight") and array.ndim == 4]
     why = why_no_network(
-        tile=facts.window,
-        grid=2 if "backbone.beside.weight" in arrays else 1,
+        tile=manifest.tile,
+        grid=1,
         bands=windows,
         fields=functions + fields,
         width=width,
         hidden=hidden,
         last=last,
-        modes=max((_modes(array) for array in spectral), default=1),
+        modes=1,
     )
     if why is not None:
         raise ValueError(why)
-    outputs = len(facts.levels_ppm_m) + 3
+    outputs = len(facts.levels_ppm_m) + 3 + len(WIDTHS_PX)
     shapes: dict[str, Shape] = {
         "functions": (functions, len(GRID_NM)),
         "lift.weight": (width, functions + fields + windows, 1, 1),
         "lift.bias": (width,),
-        "segmentation.0.weight": (hidden, width + fields + 2, 3, 3),
+        "of_fields.weight": (hidden, fields, 1, 1),
+        "segmentation.0.weight": (hidden, width + 2, 3, 3),
         "segmentation.0.bias": (hidden,),
-        "segmentation.3.weight": (last, hidden, 3, 3),
-        "segmentation.3.bias": (last,),
+        "segmentation.2.weight": (last, hidden, 3, 3),
+        "segmentation.2.bias": (last,),
         "project.weight": (outputs, last, 1, 1),
         "project.bias": (outputs,),
     }
     for head in ("weight_head", "background_head"):
         shapes |= {f"{head}.weight": (windows, width, 1, 1), f"{head}.bias": (windows,)}
-    _check_all(arrays, shapes | _backbone(arrays, width))
+    _check_all(arrays, shapes | _pyramid(arrays, width))
+
+
+def _pyramid(arrays: Mapping[str, np.ndarray], width: int) -> dict[str, Shape]:
+    """Weights of the U-Net; the number of channels of each level is the file's own, within what the kernels take."""
+    levels = levels_of(arrays)
+    if not 1 <= levels <= MOST_LEVELS:
+        raise ValueError(f"the network has {levels} levels; the kernels take 1 to {MOST_LEVELS}")
+    widths = [width, *(len(arrays[f"backbone.down.{level}.0.weight"]) for level in range(levels))]
+    if why := next((why for own in widths if (why := why_no_level(own))), None):
+        raise ValueError(why)
+    shapes: dict[str, Shape] = {"backbone.beside.weight": (width, width, 1, 1)}
+    for level in range(levels):
+        above, own = widths[level], widths[level + 1]
+        joined = own * (1 if level == levels - 1 else 2)
+        down, up = f"backbone.down.{level}", f"backbone.up.{levels - 1 - level}"
+        shapes |= {f"{down}.0.weight": (own, above, 3, 3), f"{down}.0.bias": (own,)}
+        shapes |= {f"{down}.3.weight": (own, own, 3, 3), f"{down}.3.bias": (own,)}
+        shapes |= {f"{up}.weight": (joined, above, 4, 4), f"{up}.bias": (above,)}
+    return shapes
 
 
 def _check_all(arrays: Mapping[str, np.ndarray], expected: Mapping[str, Shape]) -> None:

@@ -6,16 +6,30 @@ contributes to the estimate.
 """
 
 from flame.prepare.planes.preparer import MOST_SIGMA_PPM_M, PlaneTile, SpectralView, prepare_planes, view_spectra
-from flame.prepare.planes.settings import FIELD_NAMES, LOG_SPREADS, PlaneSettings
+from flame.prepare.planes.settings import (
+    FIELD_NAMES,
+    LEAST_SPREAD,
+    LOG_SPREADS,
+    MEANS,
+    MOST_LEAD,
+    NORMAL_TO_LOGIT,
+    WIDTHS_PX,
+    PlaneSettings,
+)
 from flame.prepare.planes.tile_preparer import PLANE_INPUTS, PlanePreparer, apply_functions
 from flame.prepare.planes.wavelengths import GRID_NM, band_weights, window_shares
 
 __all__ = [
     "FIELD_NAMES",
     "GRID_NM",
+    "LEAST_SPREAD",
     "LOG_SPREADS",
+    "MEANS",
+    "MOST_LEAD",
     "MOST_SIGMA_PPM_M",
+    "NORMAL_TO_LOGIT",
     "PLANE_INPUTS",
+    "WIDTHS_PX",
     "PlanePreparer",
     "PlaneSettings",
     "PlaneTile",

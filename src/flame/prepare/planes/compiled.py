@@ -27,7 +27,7 @@ from flame.prepare.planes.preparer import (
 from flame.prepare.planes.settings import FIELD_NAMES, WIDTHS_PX, PlaneSettings
 from flame.prepare.planes.wavelengths import WINDOWS_NM
 
-__all__ = ["CompiledPlanes", "room_for_planes"]
+__all__ = ["CompiledPlanes", "all_taps", "room_for_planes"]
 
 
 def room_for_planes(settings: PlaneSettings, functions: int, bands: int, cols: int) -> bool:
@@ -71,7 +71,7 @@ class CompiledPlanes:
             "significance": np.zeros((1, rows, cols), dtype=np.float32),
             "sigma": np.zeros((1, rows, cols), dtype=np.float32),
         }
-        self._reach, self._taps = _all_taps(settings)
+        self._reach, self._taps = all_taps(settings)
         self._constants = np.array(
             [settings.reference_ppm_m, TINY, MOST_SIGMA_PPM_M, MOST_SHARE, settings.clutter_clip], dtype=np.float32
         )
@@ -146,7 +146,7 @@ def _line(cols: int) -> int:
     return (steps + 1 - steps % 2) * TILE_STEP
 
 
-def _all_taps(settings: PlaneSettings) -> tuple[Int32[np.ndarray, " gaussian"], Float32[np.ndarray, " tap"]]:
+def all_taps(settings: PlaneSettings) -> tuple[Int32[np.ndarray, " gaussian"], Float32[np.ndarray, " tap"]]:
     """Reach and taps of every Gaussian, that of the clutter last."""
     every = [*(gaussian_taps(width) for width in WIDTHS_PX), clutter_taps(settings)]
     return np.array([len(taps) // 2 for taps in every], dtype=np.int32), np.concatenate(every)

@@ -6,10 +6,28 @@ from dataclasses import dataclass
 
 from flame.records import check_numbers, number
 
-__all__ = ["FIELD_NAMES", "LOG_SPREADS", "WIDTHS_PX", "PlaneSettings"]
+__all__ = [
+    "FIELD_NAMES",
+    "LEAST_SPREAD",
+    "LOG_SPREADS",
+    "MEANS",
+    "MOST_LEAD",
+    "NORMAL_TO_LOGIT",
+    "WIDTHS_PX",
+    "PlaneSettings",
+]
 
 LOG_SPREADS = (-4.0, 4.0)
 """Between which a network's log-spread of the enhancement is held, in training as in flight."""
+
+NORMAL_TO_LOGIT = 1.7
+"""A logistic curve of this slope is within 0.01 of the normal distribution's."""
+
+LEAST_SPREAD = 0.05
+"""Added to the spread, as independent, where it says how sure an enhancement exceeds a level."""
+
+MOST_LEAD = 12.0
+"""Bound of the logit that median and spread alone give."""
 
 WIDTHS_PX = (1.0, 2.0, 4.0)
 """Standard deviations of the Gaussians over which the estimate is averaged."""
@@ -24,6 +42,9 @@ FIELD_NAMES: tuple[str, ...] = (
     "log_clutter",
 )
 """Planes that need no learned function, in order."""
+
+MEANS = slice(FIELD_NAMES.index(f"estimate_{WIDTHS_PX[0]:g}px"), FIELD_NAMES.index("log_brightness"), 2)
+"""Where among them the averaged estimates stand: asinh of their multiple of the reference."""
 
 
 @dataclass(frozen=True)
