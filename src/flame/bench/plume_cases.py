@@ -21,7 +21,7 @@ from jaxtyping import Float32
 
 from flame.detection import plume_labels
 from flame.errors import FlameError
-from flame.files import write_json
+from flame.files import drop_torn_line, write_json
 from flame.onboard import FILTER_MODEL, Detectors
 from flame.physics import MAX_ENHANCEMENT_PPM_M, Wind, airmass_of, path_factor, sensor
 from flame.pipeline.measure import MeasureSettings, measure_scene, reach_px
@@ -34,7 +34,7 @@ from flame.simulate.instrument import point_spread
 from flame.simulate.plumes import plume_column
 from flame.simulate.tiles import absorb
 from flame.tile import PlumeSource
-from flame.workers import end_with_parent
+from flame.workers import end_with_parent, threads_each
 
 __all__ = ["CasePlan", "CaseResult", "FalsePlume", "FoundPlume", "run_cases"]
 
@@ -248,6 +248,7 @@ def run_cases(
     if stored.is_file() and replace(from_entries(CasePlan, read_json(stored, "a plan")), cases=plan.cases) != plan:
         raise FlameError(f"{folder} holds other cases (see {_PLAN}); choose an empty folder")
     write_json(stored, asdict(plan))
+    drop_torn_line(folder / _ROWS)
     done = {result.index: result for result in _stored(folder / _ROWS) if result.index < plan.cases}
     for _ in done:
         on_case()
@@ -266,7 +267,7 @@ def _stored(path: Path) -> Iterator[CaseResult]:
             try:
                 entries: Any = parse_json(line, str(path), "the result of a case")
                 yield from_entries(CaseResult, entries)
-            except FlameError:  # a line that a killed run left half-written is done again
+            except FlameError:  # a damaged line is done again
                 continue
 
 
@@ -275,5 +276,5 @@ def _computed(plan: CasePlan, left: list[int], workers: int | None) -> Iterator[
     if count == 1:
         yield from (_run(plan, index) for index in left)
         return
-    with ProcessPoolExecutor(count, get_context("spawn"), end_with_parent) as pool:
+    with threads_each(1), ProcessPoolExecutor(count, get_context("spawn"), end_with_parent) as pool:
         yield from pool.map(_run, [plan] * len(left), left)

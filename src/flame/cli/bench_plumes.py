@@ -25,7 +25,7 @@ _Sensors = Annotated[
 ]
 _Model = Annotated[
     str | None,
-    typer.Option("--model", metavar="NAME", help="What finds the plumes; noise-aware-mf if not given."),
+    typer.Option("--model", metavar="NAME", help="What finds the plumes; flame-plus if not given."),
 ]
 _Preset = Annotated[str, typer.Option("--preset", metavar="NAME", help="What the scenes are like.")]
 
@@ -39,10 +39,10 @@ def _plans(
     sensors: list[str] | None, fit: int, cases: int, seed: int, model: str | None, preset: str
 ) -> dict[str, tuple[CasePlan, CasePlan]]:
     from flame.bench.plume_cases import CasePlan
-    from flame.onboard import FILTER_MODEL
+    from flame.onboard.package import DEFAULT_FAMILY
 
     plans = {}
-    model = model or FILTER_MODEL
+    model = model or DEFAULT_FAMILY
     for name in sensors or ("emit", "aviris-ng"):
         size = _SIZES.get(name, _SIZE)
         from_kg_h = _FIT_FROM_KG_H.get(name, 50.0)
@@ -80,7 +80,7 @@ def wind(
     from flame.bench.wind import wind_report, wind_table, write_coefficients
     from flame.files import write_json
 
-    console = Console()
+    console = Console(markup=False)
     reports = {}
     for name, (fitted, judged) in _plans(sensor, fit_cases, cases, seed, model, preset).items():
         fitting = _run(console, fitted, out / f"{name}-fit", workers)
@@ -89,7 +89,7 @@ def wind(
     write_json(out / "wind.json", {name: asdict(report) for name, report in reports.items()})
     write_coefficients(out / "effective_wind.json", reports)
     console.print(Markdown(wind_table(reports)))
-    console.print(f"wrote {out / 'wind.json'} and {out / 'effective_wind.json'}")
+    console.print(f"wrote {out / 'wind.json'} and {out / 'effective_wind.json'}", soft_wrap=True)
 
 
 def pod(
@@ -113,7 +113,7 @@ def pod(
     from flame.bench.pod import check_rows, check_table, fit_curve, limit_table, write_curves
     from flame.files import write_json
 
-    console = Console()
+    console = Console(markup=False)
     curves, checks = {}, {}
     for name, (_, judged) in _plans(sensor, cases, cases, seed, model, preset).items():
         judging = _run(console, judged, out / f"{name}-judge", workers)
@@ -127,4 +127,4 @@ def pod(
     write_json(out / "pod.json", {"curves": {k: asdict(v) for k, v in curves.items()}, "spectral_check": rows})
     console.print(Markdown(limit_table(curves)))
     console.print(Markdown(check_table(checks)))
-    console.print(f"wrote {out / 'pod.json'} and {out / 'detection_limit.json'}")
+    console.print(f"wrote {out / 'pod.json'} and {out / 'detection_limit.json'}", soft_wrap=True)

@@ -122,8 +122,9 @@ def plume_mass(
 ) -> PlumeMass:
     """Mass of a plume above its surroundings.
 
-    Its error has three parts, added in squares: the pixels' own errors, the error of the local background under the
-    whole mask, and what the mask finds where there is no plume, which holds clutter that neighbouring pixels share.
+    Its error has two parts, added in squares: the error of the local background under the whole mask, and the larger of
+    the pixels' own errors and what the mask finds where there is no plume, which holds them too, and the clutter that
+    neighbouring pixels share.
 
     Args:
         enhancement_ppm_m: Retrieved enhancement.
@@ -169,7 +170,7 @@ def _moved_sums(
     settings: MassSettings,
     rng: np.random.Generator | None,
 ) -> Float[np.ndarray, " shift"]:
-    """Sums of the enhancement under the mask moved over free ground, each about its own ring's level."""
+    """Sums of the enhancement under the mask moved over free ground, each about the median of all that ground."""
     rows, cols = np.nonzero(mask)
     height, width = mask.shape
     down = np.array([-rows.min(), height - 1 - rows.max()])

@@ -88,7 +88,7 @@ def ime_rate(
     rate = SECONDS_PER_HOUR * mass.ime_kg * effective / length
     rng = rng or np.random.default_rng(0)
     masses = [mass, *variants]
-    # The plume's own outline as often as all others together.
+    # Half of the draws take the plume's own outline, the other half any of them alike.
     which = np.where(rng.random(_DRAWS) < 0.5, 0, rng.integers(0, len(masses), _DRAWS))
     ime = np.array([m.ime_kg for m in masses])[which]
     ime = ime + np.array([m.sigma_kg for m in masses])[which] * rng.standard_normal(_DRAWS)
