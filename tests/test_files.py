@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flame.files import WriteError, printable, require_writable, whole_file, write_json, write_whole
+from flame.files import WriteError, drop_torn_line, printable, require_writable, whole_file, write_json, write_whole
 
 
 def fail_half_way(path):
@@ -32,6 +32,15 @@ def test_the_temporary_name_keeps_the_suffix(tmp_path):
         assert partial.suffix == ".tif"
         partial.write_bytes(b"new")
     assert (tmp_path / "map.tif").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize(("left", "kept"), [("a\nb\nc", "a\nb\n"), ("a\n", "a\n"), ("a", ""), ("", "")])
+def test_a_torn_line_is_cut_off_before_others_follow(left, kept, tmp_path):
+    (tmp_path / "lines").write_text(left)
+    drop_torn_line(tmp_path / "lines")
+    assert (tmp_path / "lines").read_text() == kept
+    drop_torn_line(tmp_path / "absent")
+    assert not (tmp_path / "absent").exists()
 
 
 def test_undefined_figures_are_null(tmp_path):

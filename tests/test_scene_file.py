@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -64,6 +66,26 @@ def test_in_memory_and_in_its_file_are_the_same() -> None:
             np.testing.assert_array_equal(getattr(ours, layer), getattr(theirs, layer))
     np.testing.assert_array_equal(scene.colour(), loaded.colour())
     assert loaded.acquisition.extra["invalid_pixels"] == "6"
+
+
+def test_a_scene_without_a_usable_pixel_names_what_would_help_most() -> None:
+    disk = Disk()
+    disk.flags[:] = SceneFlag.FILL | SceneFlag.HAZE  # haze masks nothing: to keep it would not help
+    with pytest.raises(SceneError, match=r"haze 100 %\); give another scene$"):
+        disk.scene().check_usable()
+    disk.flags[:] = SceneFlag.DETECTOR | SceneFlag.HAZE
+    disk.flags[0] = SceneFlag.CLOUD
+    with pytest.raises(SceneError, match="keep some with --keep-detector, or"):
+        disk.scene().check_usable()
+    disk.scene(MaskRule.keeping(["detector"])).check_usable()
+
+
+def test_every_cause_that_can_be_kept_has_its_option() -> None:
+    from flame.cli.scene_options import scene_options
+    from flame.scene.flags import KEEPABLE
+
+    assert {f"keep_{name}" for name in KEEPABLE} < inspect.signature(scene_options).parameters.keys()
+    assert scene_options(keep_detector=True).mask == MaskRule.keeping(["detector"])
 
 
 def test_the_rule_decides_what_is_valid() -> None:

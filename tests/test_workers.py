@@ -2,10 +2,12 @@
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
+from flame.files import whole_file
 from flame.workers import WorkerLost, run_in_processes
 
 
@@ -60,6 +62,28 @@ def test_tasks_are_taken_only_when_there_is_a_worker_for_them():
     next(results)
     assert len(taken) <= 3
     results.close()
+
+
+def _write_slowly(path):
+    with whole_file(Path(path)) as partial:
+        partial.write_text("half")
+        Path(f"{path}.begun").touch()
+        time.sleep(60)
+
+
+def test_a_worker_that_is_told_to_end_leaves_no_half_file(tmp_path):
+    """As on Ctrl-C: what a stopped batch left would stay there for ever."""
+    begun = tmp_path / "map.tif.begun"
+
+    def tasks():
+        yield str(tmp_path / "map.tif")
+        while not begun.exists():
+            time.sleep(0.05)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(run_in_processes(_write_slowly, tasks(), 2))
+    assert list(tmp_path.iterdir()) == [begun]
 
 
 def test_a_mistake_of_the_program_is_not_hidden():

@@ -33,7 +33,8 @@ def open_scene(
         path: A file, or the folder of a tile or product.
         unit: Radiance unit of the file where it does not say, such as "W m-2 um-1 sr-1".
         scale: What 1 in the file is in uW cm-2 nm-1 sr-1, instead of a unit.
-        keep: Masked pixels to use all the same, by their cause: "water", "cloud", "cirrus", "snow", "flare".
+        keep: Masked pixels to use all the same, by their cause: "water", "cloud", "cirrus", "snow", "flare",
+            "saturated" or "detector".
 
     Raises:
         flame.FlameError: If there is no such file, no reader knows it, or it is damaged; the message names the file.
@@ -66,9 +67,8 @@ def detect(
 
     Args:
         source: A scene, or the path of a file that `open_scene` reads.
-        model: A packaged name ("flame-plus-emit"), a family of them ("flame-plus", of which the one made for the
-            scene's bands is taken), the path of an ONNX file, or "noise-aware-mf", the filter that takes any bands. By
-            default the packaged family, and that filter where no packaged model fits.
+        model: A packaged name ("flame-plus"), the path of an ONNX file, or "noise-aware-mf", the filter that takes any
+            bands. By default the packaged model, and that filter where it does not fit.
         runtime: "native", "openvino", "onnxruntime", or "auto" for the fastest of these that is installed.
         threads: CPU threads; by default all that this process may use.
 

@@ -16,6 +16,7 @@ from flame.errors import FlameError
 
 __all__ = [
     "WriteError",
+    "drop_torn_line",
     "finite",
     "json_text",
     "printable",
@@ -98,6 +99,18 @@ def write_whole(path: Path, content: bytes | str) -> None:
         descriptor = os.open(partial, os.O_WRONLY | _NO_LINK)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
+
+
+def drop_torn_line(path: Path) -> None:
+    """Cuts off what a run that was ended in the middle of a line left at the end of a file of lines.
+
+    Else the next line would be written behind it, and both were lost.
+    """
+    if path.is_file():
+        content = path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        if whole != content:
+            write_whole(path, whole)
 
 
 def require_writable(folder: Path) -> None:

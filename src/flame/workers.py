@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -74,6 +75,7 @@ def _serve(line: Connection, work: Callable[[Any], Any]) -> None:
     """What a worker process does: tasks in, results out, until the line is closed."""
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of a terminal; the parent decides
+    signal.signal(signal.SIGTERM, _leave)
     with suppress(EOFError, OSError):
         while True:
             task = line.recv()
@@ -81,6 +83,11 @@ def _serve(line: Connection, work: Callable[[Any], Any]) -> None:
                 line.send((True, work(task)))
             except Exception as failure:
                 line.send((False, failure))
+
+
+def _leave(*_: object) -> None:
+    """Ends this worker as an exception does, so that half-written and unpacked files are removed on the way."""
+    sys.exit(1)
 
 
 def run_in_processes(
@@ -155,6 +162,8 @@ def run_in_processes(
             worker.process.terminate()
         for worker in workers:
             worker.process.join(_LAST_WORD_S)
+            if worker.process.is_alive():
+                worker.process.kill()
 
 
 def _how(exit_code: int | None) -> str:

@@ -69,7 +69,19 @@ def of_tiny(tiles):
 def finished(tiles, tmp_path_factory):
     """A small comparison by the commands: filters, a network, FLAME, and a user's network."""
     out = tmp_path_factory.mktemp("comparison")
-    bench("main", out, *of_tiny(tiles), "--only", "mag1c", "--only", "linknet-mag1c-sas", "--only", PLUGGED)
+    bench(
+        "main",
+        out,
+        *of_tiny(tiles),
+        "--only",
+        "mag1c",
+        "--only",
+        "linknet-mag1c-sas",
+        "--only",
+        "flame-plus",
+        "--only",
+        PLUGGED,
+    )
     bench("curriculum", out, *of_tiny(tiles), *LIGHT)
     return out
 
@@ -77,7 +89,7 @@ def finished(tiles, tmp_path_factory):
 def test_each_run_leaves_one_small_file_that_says_what_it_was(finished, tiles):
     records = Records(finished / "tiny")
     found = records.runs()
-    assert set(found) == {"mag1c", "mag1c-sas", "linknet-mag1c-sas", "flame", PLUGGED.replace(":", ".")}
+    assert set(found) == {"mag1c", "mag1c-sas", "linknet-mag1c-sas", "flame-plus", "flame", PLUGGED.replace(":", ".")}
     for (record,) in found.values():
         assert record["scale"]["name"] == "tiny"
         assert record["data"] == {"source": tiles.name, "train": 16, "test": 8}

@@ -57,7 +57,7 @@ def test_the_same_number_is_the_same_flip_and_every_layer_has_its_turn(bench):
 
 def test_weights_tables_buffers_and_inputs_are_all_struck(bench):
     names = " ".join([*bench.constants, *bench.buffers])
-    for part in ("lift.weight", "fourier.waves", "mixings.0", "functions", "lifted", "score", "radiance"):
+    for part in ("lift.weight", "trunk.down", "trunk.up", "functions", "lifted", "score", "radiance"):
         assert part in names
     assert not set(bench.constants) & set(bench.buffers)
 
@@ -67,7 +67,7 @@ def test_with_the_guard_every_flip_in_a_constant_is_corrected(records):
 
 
 def test_a_flip_that_matters_is_silent_without_the_guard_and_corrected_with_it(bench):
-    (name,) = (name for name in bench.constants if name.endswith("network.offset"))
+    (name,) = (name for name in bench.constants if name.endswith("usual.offset"))
     top = next(f for f in map(bench.weight_flip, range(10_000)) if f.array == name)
     struck = replace(top, bit=30, bits=1)
     assert bench.unguarded_weight(struck)["outcome"] == "silent"

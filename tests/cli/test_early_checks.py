@@ -75,6 +75,7 @@ OUTPUTS = [
     *(["bench", name, "--out"] for name in EXPERIMENTS),
     ["spectrum", "--sensor", "emit", "--csv"],
     ["spectrum", "--sensor", "emit", "--plot"],
+    ["info", "x.npz", "--plot"],
 ]
 
 
@@ -115,10 +116,18 @@ def test_a_folder_is_no_file_to_write(tmp_path):
 )
 def test_without_torch_one_line_says_what_to_install(command, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
     monkeypatch.setattr("flame.cli.options.find_spec", lambda _: None)
     message = told(run(*command))
     assert "needs PyTorch: pip install 'flame-methane[train]'" in message
     assert "\n" not in message
+
+
+def test_a_misspelt_model_is_not_taken_for_a_trained_run(monkeypatch, tmp_path):
+    """Who has no PyTorch must not be sent to install it for a slip of the finger."""
+    monkeypatch.setattr("flame.cli.options.find_spec", lambda _: None)
+    message = told(run("evaluate", "--model", "flame-pls", "--data", tmp_path, "--out", tmp_path / "o"))
+    assert message.startswith("flame-pls: no such model; give flame-plus, noise-aware-mf,")
 
 
 def test_a_packaged_name_cannot_be_trained_on(tmp_path):

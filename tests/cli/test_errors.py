@@ -51,3 +51,20 @@ def test_paths_with_brackets_are_printed_as_they_are(monkeypatch, capsys, tmp_pa
     told = capsys.readouterr().out
     assert "scene[a].npz" in told
     assert f"wrote {out}" in told
+
+
+def test_the_demonstration_names_a_folder_with_brackets(monkeypatch, capsys, tmp_path):
+    class Stop(FlameError):
+        pass
+
+    def told(out, *given):
+        given[-1](f"writing products to {out}")
+        raise Stop("enough")
+
+    monkeypatch.setattr("flame.pipeline.demo.run_demo", told)
+    folder = tmp_path / "[bold]demo"
+    words = ["flame", "demo", "--out", str(folder), "--model", "noise-aware-mf"]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert "[bold]demo" in capsys.readouterr().out.replace("\n", "")

@@ -1,5 +1,6 @@
 """`flame fly` and `flame ground` on files, as a user types them; mistakes are one clear line."""
 
+import inspect
 import re
 
 import numpy as np
@@ -64,6 +65,8 @@ def test_a_damaged_file_of_packets_costs_what_it_struck(flown, tmp_path):
         (("fly", "lines.bin", "--to", "udp:x", "--model", "m.onnx"), "is no address"),
         (("fly", "lines.bin", "--to", "p.bin", "--model", "m.onnx", "--packet-bytes", 20), "512 to 65536"),
         (("fly", "lines.bin", "--to", "p.bin", "--model", "m.onnx", "--first-apid", 2046), "first APID"),
+        (("fly", "lines.bin", "--to", "p.bin", "--model", "noise-aware-mf"), "is a filter and no model"),
+        (("profile", "--model", "noise-aware-mf"), "is a filter and no model"),
         (("ground", "command", "fire", "--key", "k", "--to", "udp:1", "--answers", "udp:0"), "no command 'fire'"),
         (("ground", "command", "mode", "loud", "--key", "k", "--to", "udp:1", "--answers", "udp:0"), "cannot be read"),
     ],
@@ -71,6 +74,17 @@ def test_a_damaged_file_of_packets_costs_what_it_struck(flown, tmp_path):
 def test_mistakes_are_said_in_one_line(flown, words, says):
     with pytest.raises(FlameError, match=says):
         told(*words)
+
+
+def test_every_command_to_the_spacecraft_has_the_same_options():
+    from flame.cli import ground
+    from flame.cli.options import FIRST_APID
+    from flame.onboard.link.channels import DEFAULT_APID
+
+    uplink = inspect.signature(ground.uplink_options).parameters
+    for command in (ground.command, ground.upload):
+        assert uplink.keys() < inspect.signature(command).parameters.keys()
+    assert FIRST_APID == DEFAULT_APID
 
 
 def test_keys_are_made_once(flown, tmp_path):

@@ -29,6 +29,17 @@ def test_all_bands_reach_beyond_the_window():
     assert "148 bands 1402.0" in result.output
 
 
+def test_all_bands_of_a_file_too_even_if_it_does_not_say_its_unit(tmp_path):
+    nm = np.arange(1500.0, 2450.0, 10.0)
+    listed = ", ".join(f"{centre:g}" for centre in nm)
+    header = f"samples = 4\nlines = 4\nbands = {nm.size}\ndata type = 4\ninterleave = bsq\nwavelength = {{{listed}}}\n"
+    (tmp_path / "cube.hdr").write_text(f"ENVI\n{header}")
+    (tmp_path / "cube.img").write_bytes(np.ones((nm.size, 4, 4), "<f4").tobytes())
+    words = ["spectrum", "--file", str(tmp_path / "cube.img")]
+    assert "95 bands 1500.0" in CliRunner().invoke(app, [*words, "--all-bands"], catch_exceptions=False).output
+    assert "32 bands 2130.0" in CliRunner().invoke(app, words, catch_exceptions=False).output
+
+
 @pytest.mark.parametrize("arguments", [["spectrum"], ["spectrum", "--sensor", "emit", "--file", "x"]])
 def test_needs_one_source_of_bands(arguments):
     with pytest.raises(FlameError, match="either --sensor NAME"):

@@ -77,6 +77,28 @@ def test_p_values_over_plume_free_ground_are_spread_evenly():
     assert np.mean(np.array(p_values) < 0.1) < 0.3
 
 
+@pytest.mark.parametrize("stored", [0.0, np.nan, -9999.0])
+def test_what_stands_under_invalid_pixels_has_no_influence(ground, stored):
+    """Most of the window may lie beyond the swath: its fill must not pass for the bands' noise."""
+    clean, noise, scene = ground
+    column = 2500.0 * _blob(scene.shape)
+    mask = column > 300.0
+    seen = np.zeros(scene.shape, bool)
+    seen[:, 20:64] = True
+    free = scene.valid & seen & ~ndimage.binary_dilation(mask, iterations=6)
+    radiance = (clean * transmittance(column, scene.bands).astype(np.float32) + noise).astype(np.float32)
+
+    def checked(content):
+        sigma = np.full(mask.shape, 200.0)
+        return check_spectrum(
+            content, scene.bands, mask & seen, np.where(mask, column, 0.0), sigma, free, np.random.default_rng(1)
+        )
+
+    usual, odd = checked(radiance), checked(np.where(seen, radiance, np.float32(stored)))
+    assert odd.p_value == usual.p_value
+    assert odd.alpha_ppm_m == usual.alpha_ppm_m
+
+
 def test_without_ground_to_compare_with_it_says_so():
     bands = sensor("emit").bands.methane()
     mask = np.ones((8, 8), bool)

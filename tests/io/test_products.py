@@ -148,6 +148,12 @@ def test_time_and_angles(product: Product, scene: SceneFile) -> None:
     assert "radiance_unit" in scene.acquisition.extra
 
 
+def test_a_unit_that_the_user_states_is_told_as_such(product: Product, ground: Ground, tmp_path: Path) -> None:
+    path = product.write(tmp_path, ground)
+    scene = open_scene(path, OpenOptions(scale=0.25))
+    assert scene.acquisition.extra["radiance_unit"] == "scale 0.25, as told when it was opened"
+
+
 def test_water_can_be_kept(product: Product, ground: Ground, tmp_path: Path) -> None:
     path = product.write(tmp_path, ground)
     kept = open_scene(path, OpenOptions(mask=MaskRule.keeping(["water"])))

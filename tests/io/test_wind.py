@@ -80,6 +80,26 @@ def test_era5_longitudes_from_0_to_360(tmp_path):
     assert read_wind(path, NOON, -69.75, 25.5).speed_m_s == pytest.approx(1.5)
 
 
+@pytest.mark.parametrize("first", [0.0, -180.0])
+@pytest.mark.parametrize("longitude", [-0.5, -0.1, 0.1, 179.9, -179.9])
+def test_a_grid_around_the_earth_has_no_seam(first, longitude, tmp_path):
+    """ERA5's own files begin at Greenwich or at the date line; a plume may lie between the last point and the first."""
+    path = tmp_path / "era5.nc"
+    axis = first + np.arange(0.0, 360.0, 1.0)
+    with h5py.File(path, "w") as file:
+        file["valid_time"] = np.array([1709123400], dtype=np.int64)
+        file["valid_time"].attrs["units"] = "seconds since 1970-01-01"
+        file["latitude"], file["longitude"] = np.array([26.0, 25.0]), axis
+        turned = np.cos(np.deg2rad(axis))
+        file["u10"], file["v10"] = (np.broadcast_to(5.0 + values, (1, 2, 360)) for values in (turned, 0 * turned))
+    wind = read_wind(path, NOON, longitude, 25.5)
+    assert wind.speed_m_s == pytest.approx(np.hypot(5.0 + np.cos(np.deg2rad(longitude)), 5.0), abs=1e-3)
+
+
+def test_a_plume_just_outside_the_first_point_takes_that_point(tmp_path):
+    assert read_wind(_era5(tmp_path / "era5.nc"), NOON, 66.9, 25.5).speed_m_s == pytest.approx(0.5)
+
+
 def test_grib_by_gdal(tmp_path):
     plain = tmp_path / "plain.tif"
     grid = {"driver": "GTiff", "height": 6, "width": 6, "count": 1, "dtype": "float64", "crs": "EPSG:4326"}

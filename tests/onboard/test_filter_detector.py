@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import flame
-from flame.onboard import FILTER_MODEL, Detector, Detectors, FilterDetector
+from flame.onboard import FILTER_MODEL, Asked, Detector, Detectors, FilterDetector, ModelError
 from flame.physics import BandMismatchError, BandSet, sensor
 from flame.scene import Scene
 from flame.simulate.tiles import absorb
@@ -50,9 +50,41 @@ def test_it_stands_in_only_where_no_model_was_named():
 
 
 def test_a_file_is_told_apart_by_what_found_its_plumes():
-    assert FilterDetector.identity.key in Detectors().keys
-    assert FilterDetector.identity.key not in Detectors("flame-plus").keys
-    assert FilterDetector.identity.sha256 is None
+    identity = FilterDetector().identity
+    assert identity.key in Detectors().keys
+    assert identity.key not in Detectors("flame-plus").keys
+    assert identity.sha256 is None
+
+
+def test_lines_that_one_block_finds_too_dark_are_as_the_other_sees_them(monkeypatch):
+    """Long scenes are looked at in blocks that share 32 lines; under 64 bright lines the first finds those too dark."""
+    monkeypatch.setattr("flame.filters.columns._BLOCK_BYTES", 1)  # blocks of 96 lines
+    ground = flame.simulate_tile(seed=2, preset="narrow", sensor="emit", size=160).tile.scene
+    valid = np.ones(ground.shape, bool)
+    radiance = np.where(ground.valid, ground.radiance, ground.radiance[:, ground.valid].mean(axis=1)[:, None, None])
+    radiance[:, :64] *= 2000.0
+    whole = FilterDetector().run(Scene(radiance, ground.bands, valid))
+    below = FilterDetector().run(Scene(np.ascontiguousarray(radiance[:, 64:]), ground.bands, valid[64:]))
+    assert below.usable[:32].mean() > 0.9
+    np.testing.assert_array_equal(whole.usable[64:96], below.usable[:32])
+    np.testing.assert_allclose(whole.score_ppm_m[64:96], below.score_ppm_m[:32], rtol=1e-5, atol=1e-2)
+    np.testing.assert_allclose(whole.probability[64:96], below.probability[:32], atol=1e-6)
+
+
+def test_a_threshold_is_used_and_told():
+    scene, _ = _with_plume("prisma", 3000.0)
+    sure = Detectors(FILTER_MODEL, asked=Asked(threshold=0.999))
+    detector = sure.for_bands(scene.bands)
+    found, usual = detector.run(scene), FilterDetector().run(scene)
+    assert found.mask.sum() < usual.mask.sum()
+    assert detector.identity.threshold == 0.999
+    assert sure.keys == {detector.identity.key} != Detectors(FILTER_MODEL).keys  # so that a scene is done again
+
+
+@pytest.mark.parametrize("asked", [Asked(sensitivity="high-recall"), Asked(level_ppm_m=500.0)])
+def test_what_only_models_can_do_is_refused_before_the_work(asked):
+    with pytest.raises(ModelError, match="no sensitivities and no levels; give a threshold"):
+        Detectors(FILTER_MODEL, asked=asked)
 
 
 def test_the_front_door_takes_it():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flame.onboard import Detector, Quality, StreamError
+from flame.onboard import Asked, Detector, Quality, StreamError
 from tiny_models import filter_model, plume_scene, whitening_model
 
 BOXES = [(3, 3, 9, 30), (28, 10, 36, 16), (60, 20, 118, 26), (130, 2, 131, 20), (150, 30, 156, 40)]
@@ -58,6 +58,14 @@ def test_line_by_line_with_the_tiles_own_background():
     scene, _ = plume_scene(100, 40, BOXES)
     detector = Detector(whitening_model(tile=32), threads=2)
     _check_same(_pushed(detector.stream(40), scene.radiance, [1] * 100), detector.run(scene))
+
+
+def test_lines_are_cut_at_the_threshold_that_was_asked_for():
+    scene, _ = plume_scene(100, 45, BOXES)
+    sure = Detector(filter_model(tile=32, centred=True), threads=1, asked=Asked(threshold=0.9))
+    stream = sure.stream(45)
+    assert stream.rule == sure.rule
+    _check_same(_pushed(stream, scene.radiance, [100]), sure.run(scene))
 
 
 def test_no_line_waits_for_more_than_a_tile(detector):

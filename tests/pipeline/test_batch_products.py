@@ -61,6 +61,53 @@ def test_other_fields_are_work_to_do_again(model, quick, tmp_path):
         for fields in ((), (), ("emit",), ("emit",))
     ]
     assert states == ["done", "kept", "done", "kept"]
+    places = [tmp_path / "out", tmp_path / "out" / "a"]
+    assert all((place / "plumes_emit.csv").is_file() for place in places)
+    detect_files([chip], tmp_path / "out", Detectors(model), fields=("carbonmapper",))
+    assert not any(list(place.glob("plumes_emit.*")) for place in places)  # they would tell of an earlier run
+
+
+def test_packets_of_an_earlier_run_do_not_stay_beside_other_plumes(model, quick, tmp_path):
+    chip = _chip(tmp_path / "a.npz", ((8, 8, 14, 14),))
+    packets = tmp_path / "out" / "a" / "downlink.bin"
+    detect_files([chip], tmp_path / "out", Detectors(model), downlink=True)
+    assert packets.is_file()
+    _chip(tmp_path / "a.npz", ((30, 30, 40, 40),))
+    detect_files([chip], tmp_path / "out", Detectors(model))
+    assert not packets.exists()
+
+
+def _plume_ids(out):
+    return [
+        feature["properties"]["plume_id"] for feature in json.loads((out / "plumes.geojson").read_text())["features"]
+    ]
+
+
+def test_inputs_of_one_content_are_one_scene_in_the_products_over_all(model, quick, tmp_path):
+    """A copy of a file in another folder has the same products: its plumes must not count twice."""
+    one, copy = (_chip(tmp_path / folder / "x.npz", ((8, 8, 14, 14),)) for folder in "ab")
+    out = tmp_path / "out"
+    outcomes = detect_files([one, copy], out, Detectors(model))
+    assert [outcome.state for outcome in outcomes] == ["done", "kept"]
+    assert _plume_ids(out) == ["x-A"]
+    page = (out / "report.html").read_text()
+    assert "1 plume in 1 scene." in page
+    assert page.count('href="./x/report.html">x.npz') == 1
+
+
+def test_the_report_tells_of_earlier_inputs_too_even_if_it_is_stopped(model, quick, tmp_path):
+    one, two = (_chip(tmp_path / f"{name}.npz", ((8, 8, 14, 14),)) for name in "ab")
+    out = tmp_path / "out"
+    first = detect_files([one], out, Detectors(model))
+
+    def stop(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        detect_files([two], out, Detectors(model), stop, earlier=first)
+    assert _plume_ids(out) == ["a-A", "b-A"]
+    detect_files([one], out, Detectors(model), earlier=first)  # given again: told once
+    assert _plume_ids(out) == ["a-A"]
 
 
 def test_unknown_fields_are_refused_before_the_work(model, tmp_path):

@@ -20,6 +20,8 @@ from flame.onboard import Detector, Detectors, ModelError, write_package
 from flame.onboard.downlink import decode_all
 from flame.pipeline.demo import demo_tile, run_demo
 from flame.pipeline.detect import Outcome, detect_files
+from flame.scene import Acquisition, SceneFile
+from flame.scene.lazy import LinesRead
 from tiny_models import CENTRES_NM, plume_scene, whitening_model
 
 BATCH = ("plumes.csv", "plumes.geojson")
@@ -171,7 +173,7 @@ def test_a_damaged_record_is_made_again(model, quick, tmp_path):
         assert (outcome.state, outcome.folder) == ("done", out / "x")
     for content in ("{}", "[]", '{"features": [{"properties": {"mass_kg": "much"}, "geometry": null}]}'):
         (out / "x" / "plumes.geojson").write_text(content)
-        detect_module.write_scene_report(out / "report.html", [outcome])
+        detect_module.write_scene_report(out, [outcome])
         assert "run it again with --force" in (out / "report.html").read_text()
 
 
@@ -211,8 +213,8 @@ def test_odd_names_all_work(model, tmp_path):
     result = CliRunner().invoke(app, ["detect", *map(str, chips), *options])
     assert result.exit_code == 0, result.output
     assert "\x1b[31m" not in result.output
-    assert "[a] [/x] [bold].npz: 1 plumes" in result.output
-    assert "\\udcff\\udcfe.npz: 1 plumes" in result.output
+    assert "[a] [/x] [bold].npz: 1 plume," in result.output
+    assert "\\udcff\\udcfe.npz: 1 plume," in result.output
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in", "model", "out"]
     assert len([p for p in out.iterdir() if p.is_dir()]) == len(ODD_NAMES)
     for folder in (p for p in out.iterdir() if p.is_dir()):
@@ -276,6 +278,23 @@ def test_ctrl_c_leaves_a_report_of_what_is_done(model, quick, tmp_path, monkeypa
     assert "1 plume in 1 scene; 2 inputs failed." in page
     assert page.count("not tried") == 2
     assert sorted(p.name for p in out.iterdir()) == ["a", *BATCH, "report.html"]
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_the_file_of_a_scene_is_closed_when_its_turn_is_over(wrong, model, quick, tmp_path, monkeypatch):
+    scene, _ = plume_scene(64, 80, ((8, 8, 14, 14),), 0)
+    closed = []
+
+    def read(rows):
+        if wrong:
+            raise ValueError("damaged")
+        return LinesRead(scene.radiance[:, rows], None, np.zeros((rows.stop - rows.start, 80), np.uint16))
+
+    file = SceneFile(scene.bands, scene.shape, read, Acquisition(), close=lambda: closed.append(True))
+    monkeypatch.setattr("flame.pipeline.scene_work.open_scene", lambda *_: file)
+    (outcome,) = detect_files([_chip(tmp_path / "a.npz")[0]], tmp_path / "out", Detectors(model))
+    assert outcome.succeeded is not wrong
+    assert closed == [True]
 
 
 def test_mistakes_show_before_the_work(model, tmp_path, monkeypatch):

@@ -15,9 +15,10 @@ from flame.errors import FlameError
 from flame.onboard import Detectors, write_package
 from flame.pipeline.detect import Batch, detect_files
 from flame.pipeline.find_scenes import find_scenes, scenes_in
-from flame.pipeline.runners import on_cluster, on_processes
+from flame.pipeline.runners import _result_of, on_cluster, on_processes
 from flame.pipeline.scene_folders import SceneInput
 from flame.pipeline.watch import WatchSettings, watch_folder
+from flame.workers import WorkerLost
 from tiny_models import CENTRES_NM, plume_scene, whitening_model
 
 COMPARED = ("mask.tif", "enhancement.tif", "probability.tif", "plumes.geojson")
@@ -98,6 +99,18 @@ def test_a_cluster_that_loses_a_worker_does_every_scene_once(model, tmp_path):
     assert [outcome.state for outcome in outcomes] == ["done"] * 8
     assert sorted(outcome.source for outcome in told) == sorted(str(chip) for chip in chips)
     assert _results(tmp_path / "two") == _results(tmp_path / "one")
+
+
+def test_what_a_cluster_cannot_run_fails_alone():
+    """Its workers have no flame, say: the task cannot even be read there."""
+
+    class Lost:
+        def result(self):
+            raise ModuleNotFoundError("No module named 'flame'")
+
+    told = _result_of(Lost(), distributed)
+    assert isinstance(told, WorkerLost)
+    assert "could not run it (ModuleNotFoundError: No module named 'flame')" in str(told)
 
 
 def test_a_scheduler_that_is_not_there_is_told(model, tmp_path):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from flame.errors import FlameError
-from flame.products.contact_sheet import contact_sheet, stretched_rgb
+from flame.products.contact_sheet import contact_sheet
 from flame.simulate import preset, simulate_tile, tile_generator
 
 
@@ -16,15 +16,6 @@ def test_a_sheet_is_a_png_that_grows_with_its_tiles(tile, tmp_path):
     many = contact_sheet([tile] * 5, tmp_path / "five.png").stat().st_size
     assert 5_000 < one < many
     assert not list(tmp_path.glob(".*"))
-
-
-def test_the_picture_is_stretched_into_zero_to_one(tile):
-    picture = stretched_rgb(tile)
-    assert picture.shape == (32, 32, 3)
-    assert picture.min() >= 0
-    assert picture.max() <= 1
-    assert picture[tile.scene.valid].std() > 0.05
-    assert not picture[~tile.scene.valid].any()
 
 
 def test_an_empty_sheet_is_refused(tmp_path):

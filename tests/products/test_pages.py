@@ -81,6 +81,8 @@ def test_maps_know_their_size_and_north():
     assert abs((view.north_deg + 180) % 360 - 180) < 2  # the grid's north is not quite the pole's
     turned = GeoGrid(crs="EPSG:32613", affine=(0.0, 5.0, 600_000.0, 5.0, 0.0, 3_560_000.0))
     assert MapView.of(turned, (60, 80)).north_deg == pytest.approx(90.0, abs=2)
+    with np.errstate(all="raise"):  # a scene without a place is no mistake: nobody is warned
+        assert np.isnan(MapView.of(None, (60, 80)).north_deg)
     assert np.isnan(MapView.of(None, (60, 80)).cell_m).all()
 
 

@@ -20,7 +20,7 @@ from flame.products.geotiff import write_cog
 from flame.products.layers import LAYERS, QUALITY_CLASSES, quality_classes, scale_top
 from flame.products.netcdf import write_netcdf
 from flame.products.qgis import write_plume_style, write_raster_style
-from flame.scene import SceneFlag
+from flame.scene import GeoGrid, SceneFlag
 
 SHAPE = (60, 80)
 ATTRIBUTES = {"title": "t", "source": "s", "history": "h", "summary": "s", "keywords": "k"}
@@ -119,6 +119,20 @@ def test_netcdf_reads_back_by_every_library(kind, engine, tmp_path, monkeypatch)
             np.testing.assert_allclose(file["x"], c + a * (np.arange(80) + 0.5))
             np.testing.assert_allclose(file["y"], f + e * (np.arange(60) + 0.5))
             assert rasterio.crs.CRS.from_wkt(file["crs"].attrs["crs_wkt"]).to_epsg() == 32613
+
+
+@pytest.mark.parametrize(
+    ("crs", "ellipsoid", "unit"),
+    [("EPSG:32613", True, "m"), ("EPSG:26713", False, "m"), ("EPSG:2225", False, "US_survey_foot")],
+)
+def test_netcdf_says_of_a_reference_system_only_what_it_is(crs, ellipsoid, unit, tmp_path):
+    """Not every map is of WGS 84 and in metres: North America has maps of another ellipsoid, and in feet."""
+    geo = GeoGrid(crs=crs, affine=UTM.affine)
+    write_netcdf(tmp_path / "a.nc", sample_maps(sample_scene(SHAPE, geo)), geo, TIME, ATTRIBUTES)
+    with xarray.open_dataset(tmp_path / "a.nc") as file:
+        assert ("semi_major_axis" in file["crs"].attrs) is ellipsoid
+        assert f"EPSG:{rasterio.crs.CRS.from_wkt(file['crs'].attrs['crs_wkt']).to_epsg()}" == crs
+        assert file["x"].attrs["units"] == unit
 
 
 def test_gdal_places_the_netcdf_where_it_is(tmp_path):

@@ -2,13 +2,14 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from page_samples import UTM, sample_maps, sample_record, sample_scene
 
 from flame.files import WriteError
-from flame.products.fields import FIELD_SETS, named_properties
+from flame.products.fields import FIELD_SETS, field_columns, named_properties
 from flame.products.geojson import read_features, write_records
 from flame.products.tables import COLUMNS, renamed_features, write_csv, write_features
 from flame.records import RecordError
@@ -33,6 +34,18 @@ def features(tmp_path):
 def _rows(path):
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
+
+
+def test_a_plume_that_could_not_be_weighed_has_no_mass_in_any_file(tmp_path):
+    """Its notes say so: a plain sum over its pixels must not stand where the mass would."""
+    scene = sample_scene()
+    first, *_ = sample_record(scene, sample_maps(scene)).plumes
+    unweighed = replace(first, figures=None, shape=None, rates=(), unit_rate=None)
+    write_records(tmp_path / "p.geojson", [first, unweighed], UTM, EXTRA)
+    weighed, other = (feature["properties"] for feature in read_features(tmp_path / "p.geojson"))
+    assert {"mass_kg", "mass_sigma_kg", "area_m2"} <= weighed.keys()
+    assert not {"mass_kg", "mass_sigma_kg", "area_m2", "light_path_factor"} & other.keys()
+    assert other["peak_longitude"] == weighed["peak_longitude"]
 
 
 def test_the_first_rate_stands_by_itself(features):
@@ -113,10 +126,21 @@ def test_carbon_mapper_names(features):
 @pytest.mark.parametrize("fields", FIELD_SETS)
 def test_other_names_are_files_too(fields, features, tmp_path):
     assert write_features(tmp_path / "p.geojson", renamed_features(features, fields)) == 2
-    write_csv(tmp_path / "p.csv", renamed_features(features, fields), ())
+    write_csv(tmp_path / "p.csv", renamed_features(features, fields), field_columns(fields))
     read = json.loads((tmp_path / "p.geojson").read_text())
     assert read["features"][0]["geometry"] == features[0]["geometry"]
     assert list(_rows(tmp_path / "p.csv")[0]) == list(read["features"][0]["properties"])
+    write_csv(tmp_path / "none.csv", [], field_columns(fields))
+    with (tmp_path / "none.csv").open(newline="") as file:  # a table without plumes has its columns too
+        assert next(csv.reader(file)) == list(read["features"][0]["properties"])
+
+
+def test_bounds_over_the_date_line_are_as_wide_as_the_plume():
+    west, east = (
+        [[[lon, 10.0], [edge, 10.0], [edge, 11.0], [lon, 10.0]]] for lon, edge in ((179.5, 180.0), (-179.8, -180.0))
+    )
+    feature = {"geometry": {"type": "MultiPolygon", "coordinates": [west, east]}, "properties": {}}
+    assert named_properties("carbonmapper", feature)["plume_bounds"] == [179.5, 10.0, -179.8, 11.0]
 
 
 def test_many_scenes_are_written_one_by_one(features, tmp_path):

@@ -18,7 +18,7 @@ __all__ = ["app", "main", "print_error"]
 PANELS = {
     "Find methane": ("info", "detect", "watch", "filter", "spectrum", "demo"),
     "Make and measure models": ("simulate", "train", "evaluate", "export", "bench", "profile"),
-    "Fly": ("fly", "ground"),
+    "Fly": ("fly", "ground", "export-flight"),
 }
 """Every command, under its heading in the help; each is a module of `flame.cli` with a function `run` or an `app`."""
 
@@ -53,7 +53,7 @@ def _options(
 
 
 for _panel, _name in ((panel, name) for panel, names in PANELS.items() for name in names):
-    _module = import_module(f"flame.cli.{_name}")
+    _module = import_module(f"flame.cli.{_name.replace('-', '_')}")
     if hasattr(_module, "app"):
         app.add_typer(_module.app, name=_name, rich_help_panel=_panel)
     else:

@@ -18,7 +18,7 @@ from flame.cli.groups import takes
 from flame.cli.options import (
     DEFAULT_SENSOR,
     Background,
-    ModelName,
+    PackagedModel,
     Preset,
     Seed,
     SimulatedSensor,
@@ -105,13 +105,13 @@ def limit(out: Out, judged: tuple[SimulationPlan, str | None], workers: Workers 
     with counting(console, "judging", plan.tiles) as step:
         report = run_limit(plan, split, file, workers, on_tile=step)
     console.print(limit_rows(report))
-    console.print(f"wrote {file}")
+    console.print(f"wrote {file}", markup=False, soft_wrap=True)
 
 
 @app.command()
 @takes(judged=_judged_tiles)
 def robustness(
-    out: Out, judged: tuple[SimulationPlan, str | None], model: ModelName = "flame-plus", workers: Workers = None
+    out: Out, judged: tuple[SimulationPlan, str | None], model: PackagedModel = "flame-plus", workers: Workers = None
 ) -> None:
     """Judge a packaged model on tiles as they are, at other gains and with wrongly calibrated bands."""
     from rich.markdown import Markdown
@@ -177,7 +177,7 @@ def changes(
 @app.command()
 def faults(
     out: Annotated[Path, output_folder("Folder for the flips and summary.json; what is there is not done again.")],
-    model: ModelName = None,
+    model: PackagedModel = None,
     weights: Annotated[int, typer.Option(min=0, metavar="N", help="Flips in weights and tables.")] = 10_000,
     unguarded: Annotated[
         int, typer.Option(min=0, metavar="N", help="How many of these are also run without the guard.")
@@ -232,7 +232,7 @@ def faults(
     summary = faults_summary(records, *sizes, facts)
     write_json(out / "summary.json", summary)
     console.print(Markdown(faults_tables(summary)))
-    console.print(f"wrote {out / 'summary.json'}", markup=False)
+    console.print(f"wrote {out / 'summary.json'}", markup=False, soft_wrap=True)
 
 
 def _comparison(name: str) -> Callable[..., None]:

@@ -30,7 +30,7 @@ def run(
     from flame.plumes import plume_letters
     from flame.products.digits import amount, with_sigma
 
-    console = Console()
+    console = Console(markup=False)
     result = run_demo(out, Detectors(model, runtime), size, seed, sensor or DEFAULT_SENSOR, console.print)
     counts = result.counts
     table = Table("figure", "value", title="found against the truth")

@@ -72,8 +72,8 @@ def run(
     """
     from rich.console import Console
 
-    from flame.cli.app import EXIT_MISTAKE, EXIT_PARTLY_FAILED, EXIT_STOPPED
-    from flame.cli.outcomes import OutcomePrinter
+    from flame.cli.app import EXIT_STOPPED
+    from flame.cli.outcomes import OutcomePrinter, exit_code
     from flame.cli.progress import counting
     from flame.onboard import Detectors
     from flame.pipeline.detect import REPORT, Outcome, detect_files
@@ -103,10 +103,7 @@ def run(
             stopped = True
     good = printer.good
     console.print(f"{good} of {len(scenes)} inputs done{', stopped' if stopped else ''}: {out / REPORT}")
-    if stopped:
-        raise typer.Exit(EXIT_STOPPED)
-    if good < len(scenes):
-        raise typer.Exit(EXIT_PARTLY_FAILED if good else EXIT_MISTAKE)
+    raise typer.Exit(EXIT_STOPPED if stopped else exit_code(good, len(scenes)))
 
 
 def _runner(workers: int, scheduler: str | None, threads: int | None) -> tuple[Runner, int | None]:

@@ -18,6 +18,7 @@ from flame.cli.options import (
     packaged_names,
     require_torch,
 )
+from flame.errors import FlameError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,8 +34,8 @@ def run(
         str,
         typer.Option(
             metavar="MODEL",
-            help="A packaged model such as flame-plus, an .onnx file, a run folder of `flame train` or its "
-            "model.safetensors.",
+            help="A packaged model such as flame-plus, noise-aware-mf, an .onnx file, a run folder of `flame train` or "
+            "its model.safetensors.",
             autocompletion=completing(packaged_names),
         ),
     ],
@@ -50,7 +51,7 @@ def run(
             min=0.0,
             max=1.0,
             metavar="P",
-            help="Probability above which a pixel is plume. By default the model's own: 0.5.",
+            help="Probability above which a pixel is plume. By default the packaged model's, or 0.5 for a trained run.",
         ),
     ] = None,
     runtime: Runtime = "auto",
@@ -61,8 +62,9 @@ def run(
 ) -> None:
     """Measure how well a model finds the labelled plumes of a data set.
 
-    A pixel counts as plume by the paper's rule: probability above 0.5, then the mask is opened by a 3x3 cross; only
-    valid pixels count. A packaged model runs as in `flame detect` and needs no PyTorch; a trained run needs it.
+    A pixel counts as plume by the model's own rule, for a trained run the paper's: probability above 0.5, then the mask
+    is opened by a 3x3 cross. Only valid pixels count. A packaged model runs as in `flame detect`, without PyTorch; a
+    trained run needs it.
     """
     from rich.markdown import Markdown
 
@@ -106,6 +108,11 @@ def _packaged(
 def _trained(
     model: Path, data: Path, split: str, threshold: float | None, workers: int, threads: int | None, console: Console
 ) -> tuple[Metrics, Mapping[str, JudgedRow]]:
+    if not model.exists():
+        raise FlameError(
+            f"{model}: no such model; give {', '.join(packaged_names())}, an .onnx file, a run folder of `flame train` "
+            "or its model.safetensors"
+        )
     require_torch("flame evaluate")
     import torch
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flame.cli.options import ModelName, Runtime, Threads, input_path, output_folder
+from flame.cli.options import FIRST_APID, PackagedModel, Runtime, Threads, input_path, output_folder
 
 if TYPE_CHECKING:
     from flame.onboard import Manifest
@@ -26,7 +26,7 @@ def run(
     key: Annotated[
         Path | None, input_path("Public key that commands must be signed for; from `flame ground keys`.")
     ] = None,
-    model: ModelName = None,
+    model: PackagedModel = None,
     runtime: Runtime = "auto",
     threads: Threads = None,
     rate: Annotated[
@@ -39,7 +39,7 @@ def run(
         int, typer.Option(min=0, max=1024, metavar="N", help="Side of the raw blocks that are sent; 0 for none.")
     ] = 64,
     packet_bytes: Annotated[int, typer.Option(metavar="N", help="Largest packet.")] = 1024,
-    first_apid: Annotated[int, typer.Option(metavar="N", help="First of five APIDs.")] = 0x2A0,
+    first_apid: Annotated[int, typer.Option(metavar="N", help="First of five APIDs.")] = FIRST_APID,
     timed: Annotated[bool, typer.Option("--time/--no-time", help="Put the time into each packet.")] = True,
     spacecraft: Annotated[int, typer.Option(min=0, metavar="N", help="Commands must name this spacecraft.")] = 0,
     scene: Annotated[int, typer.Option(min=0, metavar="N", help="Number of the first scene.")] = 0,
@@ -103,9 +103,16 @@ def _frames(lines: str, manifest: Manifest) -> Iterator[bytes]:
     from flame.onboard.link.ports import line_bytes
 
     path = Path(lines)
-    if path.exists() and not (path.is_file() and path.open("rb").read(len(MAGIC)) == MAGIC):
+    if path.exists() and not _begins_with(path, MAGIC):
         from flame.io import open_scene
         from flame.pipeline.scene_lines import scene_frames
 
         return scene_frames(open_scene(path), manifest)
     return line_bytes(lines)
+
+
+def _begins_with(path: Path, magic: bytes) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(magic)) == magic

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flame.cli.options import ModelName, input_path, output_folder
+from flame.cli.groups import takes
+from flame.cli.options import FIRST_APID, PackagedModel, input_path, output_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,12 +25,63 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 
 FirstApid = Annotated[int, typer.Option(metavar="N", help="First of the spacecraft's APIDs.")]
 Out = Annotated[Path, output_folder("Folder for packets, plumes, health, answers and raw blocks.")]
-PrivateKey = Annotated[Path, input_path("The ground's private key; from `flame ground keys`.")]
-Counter = Annotated[Path, typer.Option(metavar="FILE", help="File that keeps the last command counter.")]
-Spacecraft = Annotated[int, typer.Option(min=0, metavar="N", help="Whom the command is for.")]
-Target = Annotated[str, typer.Option("--to", metavar="udp:HOST:PORT", help="Where the spacecraft takes commands.")]
-Answers = Annotated[str, typer.Option(metavar="udp:PORT", help="Where its packets arrive.")]
-Wait = Annotated[float, typer.Option(min=0.01, metavar="S", help="Seconds to wait for an answer before sending again.")]
+
+
+@dataclass(frozen=True)
+class Uplink:
+    """Who signs commands and where they go; `open` makes ready to send them."""
+
+    key: Path
+    to: str
+    answers: str
+    counter: Path
+    spacecraft: int
+    first_apid: int
+    out: Path
+    wait_s: float
+
+    def open(self) -> tuple[Commander, Callable[[bytes, int], Answer | None]]:
+        """Who signs, and how a packet is sent and its answer awaited; what else comes meanwhile is stored."""
+        from flame.errors import FlameError
+        from flame.onboard.link.commander import Commander
+        from flame.onboard.link.commands import load_private_key
+        from flame.onboard.link.ground import GroundStation
+        from flame.onboard.link.health import Answer
+        from flame.onboard.link.ports import DatagramPort, parse_place
+
+        commander = Commander(load_private_key(self.key), self.counter, self.spacecraft, self.first_apid)
+        address = parse_place(self.to, "udp")
+        if address is None:
+            raise FlameError(f"'{self.to}': give udp:HOST:PORT, where the spacecraft takes commands")
+        port, station = DatagramPort(self.answers), GroundStation(self.out, self.first_apid)
+
+        def exchange(packet: bytes, number: int) -> Answer | None:
+            port.send(packet, address)
+            for content in _listening(port, self.wait_s):
+                told = station.receive(content)
+                if isinstance(told, Answer) and told.counter == number:
+                    return told
+            return None
+
+        return commander, exchange
+
+
+def uplink_options(
+    key: Annotated[Path, input_path("The ground's private key; from `flame ground keys`.")],
+    to: Annotated[str, typer.Option("--to", metavar="udp:HOST:PORT", help="Where the spacecraft takes commands.")],
+    answers: Annotated[str, typer.Option(metavar="udp:PORT", help="Where its packets arrive.")],
+    counter: Annotated[Path, typer.Option(metavar="FILE", help="File that keeps the last command counter.")] = Path(
+        "command-counter"
+    ),
+    spacecraft: Annotated[int, typer.Option(min=0, metavar="N", help="Whom the command is for.")] = 0,
+    first_apid: FirstApid = FIRST_APID,
+    out: Out = Path("ground-output"),
+    wait: Annotated[
+        float, typer.Option(min=0.01, metavar="S", help="Seconds to wait for an answer before sending again.")
+    ] = 2.0,
+) -> Uplink:
+    """A group: how commands reach the spacecraft."""
+    return Uplink(key, to, answers, counter, spacecraft, first_apid, out, wait)
 
 
 @app.callback()
@@ -40,7 +93,7 @@ def _ground() -> None:
 def receive(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file of packets, or udp:PORT to listen at.")],
     out: Out = Path("ground-output"),
-    first_apid: FirstApid = 0x2A0,
+    first_apid: FirstApid = FIRST_APID,
     seconds: Annotated[
         float | None, typer.Option(min=0, metavar="S", help="Listen so long; until Ctrl-C unless given.")
     ] = None,
@@ -81,21 +134,15 @@ def keys(out: Annotated[Path, output_folder("Folder for the pair.")] = Path("key
 
 
 @app.command()
+@takes(uplink=uplink_options)
 def command(
     what: Annotated[
         str,
         typer.Argument(metavar="COMMAND", help="threshold, mode, link-budget, tell-health, self-test or roll-back."),
     ],
-    value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="What it takes, if anything.")] = None,
+    value: Annotated[str | None, typer.Argument(metavar="VALUE", help="What it takes, if anything.")] = None,
     *,
-    key: PrivateKey,
-    to: Target,
-    answers: Answers,
-    counter: Counter = Path("command-counter"),
-    spacecraft: Spacecraft = 0,
-    first_apid: FirstApid = 0x2A0,
-    out: Out = Path("ground-output"),
-    wait: Wait = 2.0,
+    uplink: Uplink,
 ) -> None:
     """Sign a command, send it until it is answered, and print the answer; exit code 1 if it is refused."""
     from flame.errors import FlameError
@@ -107,23 +154,13 @@ def command(
     if kind is None:
         words = ", ".join(kind.name.lower().replace("_", "-") for kind in known)
         raise FlameError(f"no command '{what}'; known are {words}, and `flame ground upload`")
-    commander, exchange = _uplink(key, to, answers, counter, spacecraft, first_apid, out, wait)
+    commander, exchange = uplink.open()
     _say(commander.ask(exchange, kind, body_of(kind, value)))
 
 
 @app.command()
-def upload(
-    model: ModelName = None,
-    *,
-    key: PrivateKey,
-    to: Target,
-    answers: Answers,
-    counter: Counter = Path("command-counter"),
-    spacecraft: Spacecraft = 0,
-    first_apid: FirstApid = 0x2A0,
-    out: Out = Path("ground-output"),
-    wait: Wait = 2.0,
-) -> None:
+@takes(uplink=uplink_options)
+def upload(model: PackagedModel = None, *, uplink: Uplink) -> None:
     """Upload a model in signed pieces and have it run once it has passed its self-test on board."""
     from rich.console import Console
 
@@ -132,37 +169,10 @@ def upload(
     from flame.onboard.link.model_store import bundle_model
 
     content = bundle_model(load_model(model))
-    commander, exchange = _uplink(key, to, answers, counter, spacecraft, first_apid, out, wait)
+    commander, exchange = uplink.open()
     with counting(Console(), "pieces", -(-len(content) // commander.piece_bytes)) as step:
         answer = commander.upload(exchange, content, lambda _: step())
     _say(answer)
-
-
-def _uplink(
-    key: Path, to: str, answers: str, counter: Path, spacecraft: int, first_apid: int, out: Path, wait_s: float
-) -> tuple[Commander, Callable[[bytes, int], Answer | None]]:
-    """Who signs, and how a packet is sent and its answer awaited; what else comes meanwhile is stored."""
-    from flame.errors import FlameError
-    from flame.onboard.link.commander import Commander
-    from flame.onboard.link.commands import load_private_key
-    from flame.onboard.link.ground import GroundStation
-    from flame.onboard.link.health import Answer
-    from flame.onboard.link.ports import DatagramPort, parse_place
-
-    commander = Commander(load_private_key(key), counter, spacecraft, first_apid)
-    address, port, station = parse_place(to, "udp"), DatagramPort(answers), GroundStation(out, first_apid)
-    if address is None:
-        raise FlameError(f"'{to}': give udp:HOST:PORT, where the spacecraft takes commands")
-
-    def exchange(packet: bytes, number: int) -> Answer | None:
-        port.send(packet, address)
-        for content in _listening(port, wait_s):
-            told = station.receive(content)
-            if isinstance(told, Answer) and told.counter == number:
-                return told
-        return None
-
-    return commander, exchange
 
 
 def _say(answer: Answer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flame.cli.groups import takes
+from flame.cli.options import output_file
 from flame.cli.scene_options import unit_options
 
 if TYPE_CHECKING:
@@ -28,10 +30,11 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     smile = "" if bands["smile_nm"] is None else f", smile {bands['smile_nm']:g} nm across the columns"
     where = "not known"
     if place is not None:
-        where = (
-            f"{place['centre_latitude']:.5f}, {place['centre_longitude']:.5f} at the centre, pixels of "
-            f"{place['pixel_m']:g} m, {place['crs'][:40]}, from {place['from']}"
-        )
+        centre = "not known at the centre"
+        if math.isfinite(place["centre_latitude"]):
+            centre = f"{place['centre_latitude']:.5f}, {place['centre_longitude']:.5f} at the centre"
+        size = f", pixels of {place['pixel_m']:g} m" if math.isfinite(place["pixel_m"]) else ""
+        where = f"{centre}{size}, {place['crs'][:40]}, from {place['from']}"
         where += ", with a look-up table for maps" if place["look_up_table"] else ""
     return [
         ("format", f"{facts['format']}: {facts['what']}"),
@@ -60,7 +63,7 @@ def run(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON for a program instead of lines for a person.")
     ] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw a thumbnail with the masks into this PNG file.")] = None,
+    plot: Annotated[Path | None, output_file("PNG file for a thumbnail with the masks.")] = None,
     *,
     options: OpenOptions,
 ) -> None:

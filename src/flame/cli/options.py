@@ -19,8 +19,10 @@ from flame.physics import SENSORS, sensor
 
 __all__ = [
     "DEFAULT_SENSOR",
+    "FIRST_APID",
     "Background",
     "ModelName",
+    "PackagedModel",
     "Preset",
     "Runtime",
     "Seed",
@@ -92,10 +94,16 @@ def completing(names: Callable[[], Sequence[str]]) -> Callable[[str], list[str]]
 
 
 def packaged_names() -> list[str]:
-    """Every packaged model and family by name."""
-    from flame.onboard import DEFAULT_FAMILY, FILTER_MODEL, packaged_models
+    """Every packaged model and family by name, and the filter that takes any bands."""
+    from flame.onboard import FILTER_MODEL
 
-    return [DEFAULT_FAMILY, *packaged_models(), FILTER_MODEL]
+    return [*_model_names(), FILTER_MODEL]
+
+
+def _model_names() -> list[str]:
+    from flame.onboard import DEFAULT_FAMILY, packaged_models
+
+    return list(dict.fromkeys([DEFAULT_FAMILY, *packaged_models()]))
 
 
 def _runtimes() -> Sequence[str]:
@@ -118,6 +126,15 @@ def _checked_runtime(runtime: str) -> str:
     return runtime
 
 
+def _checked_model(name: str | None) -> str | None:
+    if name is not None:
+        from flame.onboard import FILTER_MODEL
+
+        if name == FILTER_MODEL:
+            raise FlameError(f"{name} is a filter and no model; give a packaged model such as flame-plus, or a file")
+    return name
+
+
 def _checked_sensor(name: str | None) -> str | None:
     return None if name is None else sensor(name).name
 
@@ -133,6 +150,17 @@ ModelName = Annotated[
     ),
 ]
 
+PackagedModel = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="MODEL",
+        help="A packaged model such as flame-plus, the default, or an .onnx file.",
+        callback=_checked_model,
+        autocompletion=completing(_model_names),
+    ),
+]
+
 Runtime = Annotated[
     str,
     typer.Option(
@@ -145,6 +173,8 @@ Runtime = Annotated[
 ]
 
 DEFAULT_SENSOR = "aviris-ng"
+FIRST_APID = 0x2A0
+"""`flame.onboard.link.channels.DEFAULT_APID`, which only the commands that fly load."""
 
 
 def sensor_option(text: str) -> Any:

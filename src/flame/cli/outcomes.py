@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flame.cli.app import print_error
+from flame.cli.app import EXIT_MISTAKE, EXIT_PARTLY_FAILED, print_error
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from flame.pipeline.detect import Outcome
 
-__all__ = ["OutcomePrinter"]
+__all__ = ["OutcomePrinter", "exit_code"]
+
+
+def exit_code(good: int, inputs: int) -> int:
+    """0 if all inputs went well, 3 if some did, 1 if none did."""
+    if good == inputs:
+        return 0
+    return EXIT_PARTLY_FAILED if good else EXIT_MISTAKE
 
 
 class OutcomePrinter:
@@ -30,12 +37,13 @@ class OutcomePrinter:
         """Prints what became of a scene."""
         self.good += outcome.succeeded
         tell = self._console.print
+        plumes = f"{outcome.plumes} plume{'' if outcome.plumes == 1 else 's'}"
         if outcome.failure is not None:
             print_error(outcome.failure)
         elif outcome.state == "kept":
-            tell(f"{outcome.source}: {outcome.plumes} plumes, finished before (--force does it again)")
+            tell(f"{outcome.source}: {plumes}, finished before (--force does it again)")
         else:
-            tell(f"{outcome.source}: {outcome.plumes} plumes, {outcome.seconds:.2f} s, {outcome.model}")
+            tell(f"{outcome.source}: {plumes}, {outcome.seconds:.2f} s, {outcome.model}")
         if (saved := outcome.downlink) is not None and self._downlink:
             tell(
                 f"  downlink: {saved.packet_bytes} bytes of packets for {saved.scene_bytes / 1e6:.1f} MB of "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flame.cli.options import ModelName, Runtime, Threads, output_folder
+from flame.cli.options import PackagedModel, Runtime, Threads, output_folder
 from flame.files import write_json
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    model: ModelName = None,
+    model: PackagedModel = None,
     out: Annotated[Path, output_folder("Folder for profile.json and profile.png.")] = Path("profile-output"),
     runtime: Runtime = "auto",
     threads: Threads = None,

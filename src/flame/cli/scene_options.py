@@ -37,6 +37,9 @@ def scene_options(
     keep_snow: Annotated[bool, typer.Option("--keep-snow", help="Use pixels masked as snow.")] = False,
     keep_flare: Annotated[bool, typer.Option("--keep-flare", help="Use pixels masked as flare.")] = False,
     keep_saturated: Annotated[bool, typer.Option("--keep-saturated", help="Use pixels masked as saturated.")] = False,
+    keep_detector: Annotated[
+        bool, typer.Option("--keep-detector", help="Use pixels masked as of a faulty detector.")
+    ] = False,
 ) -> OpenOptions:
     """A group: the unit of a scene and which masked pixels are used.
 
@@ -53,5 +56,6 @@ def scene_options(
         "snow": keep_snow,
         "flare": keep_flare,
         "saturated": keep_saturated,
+        "detector": keep_detector,
     }
     return OpenOptions(unit=unit, scale=scale, mask=MaskRule.keeping(name for name, wanted in kept.items() if wanted))

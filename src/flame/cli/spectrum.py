@@ -13,7 +13,7 @@ from rich.table import Table
 from flame.cli.options import input_path, output_file, sensor_option
 from flame.errors import FlameError
 from flame.files import whole_file
-from flame.physics import SENSORS, BandSet, methane_table, sensor, unit_absorption
+from flame.physics import METHANE_WINDOW_NM, SENSORS, BandSet, methane_table, sensor, unit_absorption
 
 _ROWS_SHOWN = 24
 
@@ -21,18 +21,19 @@ _ROWS_SHOWN = 24
 def _bands(sensor_name: str | None, file: Path | None, everything: bool) -> tuple[BandSet, str]:
     if (sensor_name is None) == (file is None):
         raise FlameError(f"give either --sensor NAME ({', '.join(SENSORS)}) or --file SCENE, and not both")
+    table = methane_table()
+    known_nm = float(table.wavelength_nm[0]), float(table.wavelength_nm[-1])
     if sensor_name is not None:
         chosen = sensor(sensor_name)
         bands, title = chosen.bands, chosen.title
     else:
-        from flame.io import open_scene
+        from flame.io import OpenOptions, open_scene
 
         assert file is not None
-        bands, title = open_scene(file).bands, file.name
-    if not everything:
-        return bands.methane(), title
-    table = methane_table()
-    return bands.select(bands.within(float(table.wavelength_nm[0]), float(table.wavelength_nm[-1]))), title
+        # What 1 in the file is does not matter to its bands: a file that does not say its unit is no mistake here.
+        options = OpenOptions(scale=1.0, window_nm=known_nm if everything else METHANE_WINDOW_NM)
+        bands, title = open_scene(file, options).bands, file.name
+    return (bands.select(bands.within(*known_nm)) if everything else bands.methane()), title
 
 
 def run(

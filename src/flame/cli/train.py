@@ -129,7 +129,7 @@ def run(
         trainer = Trainer(chosen, training, held, out, seed, resume, watch, given, where)
         progress = trainer.run()
     kept = f"epoch {progress.best_epoch}, validation F1 {progress.best_f1:.3f}"
-    console.print(f"kept {kept}: {out / 'model.safetensors'}")
+    console.print(f"kept {kept}: {out / 'model.safetensors'}", markup=False, soft_wrap=True)
 
 
 def _recipe(name: str, network: str | None, model_class: str | None, conditioned: bool) -> Recipe:

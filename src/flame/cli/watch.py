@@ -45,29 +45,32 @@ def run(
 ) -> None:
     """Find methane plumes in scenes as they arrive in a folder; Ctrl-C ends it.
 
-    What an earlier run finished is not done again. The report is written anew after each scene.
+    What an earlier run finished is not done again. The report tells of all scenes so far; the exit code is that of
+    `flame detect`.
     """
     from rich.console import Console
 
-    from flame.cli.outcomes import OutcomePrinter
+    from flame.cli.outcomes import OutcomePrinter, exit_code
     from flame.onboard import Detectors
-    from flame.pipeline.detect import REPORT, detect_files, write_scene_report
+    from flame.pipeline.detect import REPORT, detect_files
     from flame.pipeline.watch import WatchSettings, watch_folder
 
     console = Console(markup=False, highlight=False, soft_wrap=True)
     printer, detectors = OutcomePrinter(console), Detectors(model, runtime, threads, asked)
-    all_outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, Outcome] = {}
+
+    def told(outcome: Outcome) -> None:
+        printer.told(outcome)
+        outcomes[outcome.source] = outcome
 
     def detect(scenes: Sequence[Path]) -> list[Outcome]:
-        found = detect_files(scenes, out, detectors, printer.told, options, measure=measure)
-        all_outcomes.update({outcome.source: outcome for outcome in found})
-        write_scene_report(out / REPORT, list(all_outcomes.values()))
-        return found
+        return detect_files(scenes, out, detectors, told, options, measure=measure, earlier=list(outcomes.values()))
 
     console.print(f"watching {folder}; Ctrl-C ends")
     try:
         watch_folder(folder, detect, WatchSettings(every, settled, idle))
     except KeyboardInterrupt:
         console.print("stopped")
-    good = sum(outcome.succeeded for outcome in all_outcomes.values())
-    console.print(f"{good} of {len(all_outcomes)} scenes done: {out / REPORT}")
+    good = sum(outcome.succeeded for outcome in outcomes.values())
+    console.print(f"{good} of {len(outcomes)} scenes done: {out / REPORT}")
+    raise typer.Exit(exit_code(good, len(outcomes)))

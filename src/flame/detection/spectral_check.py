@@ -133,7 +133,7 @@ def check_spectrum(
     if int(quiet.sum()) < 2 * settings.pixels:
         raise FlameError(f"only {int(quiet.sum())} quiet pixels around the plume; its spectrum cannot be compared")
     log = np.log(np.maximum(radiance, np.float32(_TINY)))
-    ground = _Ground(log, bands, quiet, settings)
+    ground = _Ground(log, bands, quiet, free, settings)
     rows, cols = np.nonzero(mask)
     chosen = np.argsort(enhancement_ppm_m[rows, cols])[::-1][: settings.pixels]
     rows, cols = rows[chosen], cols[chosen]
@@ -169,6 +169,7 @@ class _Ground:
         log: Float32[np.ndarray, "band row col"],
         bands: BandSet,
         quiet: Bool[np.ndarray, "row col"],
+        free: Bool[np.ndarray, "row col"],
         settings: CheckSettings,
     ) -> None:
         strength = np.abs(unit_absorption(bands))
@@ -177,8 +178,10 @@ class _Ground:
         sample = log[:, rows, cols]
         spread = np.maximum(sample.std(axis=1), 1e-4)
         # What differs between neighbours along a row is mostly noise: bands are weighed by it in the fit.
-        steps = np.diff(log, axis=2)
-        self.band_weight = 1.0 / np.maximum(np.median(np.abs(steps), axis=(1, 2)), 1e-4)
+        beside = free[:, 1:] & free[:, :-1]
+        steps = np.abs(log[:, :, 1:][:, beside] - log[:, :, :-1][:, beside])
+        noise = np.median(steps, axis=1) if beside.any() else np.ones(len(log))
+        self.band_weight = 1.0 / np.maximum(noise, 1e-4)
         self._scale = (1.0 / spread[weak])[:, None].astype(np.float32)
         self._weak, self._log, self._settings = weak, log, settings
         self._rows, self._cols = rows, cols

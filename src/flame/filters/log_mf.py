@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Float64
 
 from flame.filters.background import BackgroundSettings, estimate, usable_pixels
-from flame.filters.errors import FilterError
+from flame.filters.errors import OTHER_BANDS, FilterError
 from flame.filters.pixels import Block, Pixels, pixels_of
 from flame.physics import ABSORPTION_UNIT_PPM_M, BandSet, unit_absorption
 
@@ -77,7 +77,7 @@ def _fit(pixels: Pixels, bands: BandSet, settings: LogMfSettings) -> tuple[Pixel
     weight = background.whitening().solve(spectrum)
     normaliser = float(spectrum @ weight)
     if not normaliser > 0:
-        raise FilterError(f"methane absorbs in none of {bands.describe()}; give bands between 2122 and 2488 nm")
+        raise FilterError(f"methane absorbs in none of {bands.describe()}; {OTHER_BANDS}")
     variance = np.diagonal(background.covariance).copy()
     return pixels, LogMatchedFilter(background.mean, variance, weight, normaliser, floor)
 

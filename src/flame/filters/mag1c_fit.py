@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float32, Float64, Int
 
 from flame.filters.background import Background
-from flame.filters.errors import FilterError
+from flame.filters.errors import OTHER_BANDS, FilterError
 from flame.filters.pixels import Block, Pixels
 from flame.filters.whitening import whitening
 
@@ -146,7 +146,7 @@ class _Backgrounds:
         weight = self._whitening.solve(target)
         normaliser = float(target @ weight)
         if not normaliser > 0:
-            raise FilterError("methane leaves no trace in these bands; give bands between 2122 and 2488 nm")
+            raise FilterError(f"methane leaves no trace in these bands; {OTHER_BANDS}")
         return _State(self._first.mean, target, weight, normaliser)
 
     def without(self, active: _Active, last: Spectrum) -> _State:

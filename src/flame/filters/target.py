@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from flame.filters.background import Background, BackgroundSettings
-from flame.filters.errors import FilterError
+from flame.filters.errors import OTHER_BANDS, FilterError
 from flame.physics import BandSet, unit_absorption
 
 __all__ = ["LinearSettings", "TargetRule", "target_spectrum"]
@@ -43,7 +43,7 @@ def target_spectrum(
     """
     unit_spectrum = unit_absorption(bands)
     if not (np.abs(unit_spectrum) > 1e-6).any():
-        raise FilterError(f"methane absorbs in none of {bands.describe()}; give bands between 2122 and 2488 nm")
+        raise FilterError(f"methane absorbs in none of {bands.describe()}; {OTHER_BANDS}")
     if rule == "multiplicative":
         return np.asarray(background.mean * unit_spectrum)
     return np.asarray(unit_spectrum - background.mean if centred else unit_spectrum)

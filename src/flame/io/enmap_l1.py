@@ -20,8 +20,9 @@ from flame.io.enmap_metadata import EnmapMetadata, Rpc, read_enmap_metadata
 from flame.io.errors import ReaderError
 from flame.io.geotiff_cube import TiffBands
 from flame.io.options import OpenOptions
+from flame.io.radiance_unit import scale_to_radiance
 from flame.io.raster import geo_of
-from flame.physics import ColumnBands, radiance_scale
+from flame.physics import ColumnBands
 from flame.scene import Acquisition, GeoGrid, SceneFile, SceneFlag
 
 __all__ = ["LOOKS_LIKE", "is_enmap", "open_enmap"]
@@ -151,7 +152,8 @@ def _cube(path: Path, metadata: Path, options: OpenOptions, stack: ExitStack) ->
     check_cube(metadata, count, *shape)
     masks = _Masks(metadata, count, shape, stack)
     nodata = {float(v) for image in images for v in image.source.nodatavals if v is not None and np.isfinite(v) and v}
-    notes = {"radiance_unit": f"{UNIT}, as the product is specified", "level": known.level}
+    scale, notes = scale_to_radiance(metadata, (), options, by_product=UNIT)
+    notes["level"] = known.level
     if len(images) == 2:
         notes["colours"] = "from VNIR, which L1B does not align with SWIR (some 20 lines apart)"
     return Cube(
@@ -159,7 +161,7 @@ def _cube(path: Path, metadata: Path, options: OpenOptions, stack: ExitStack) ->
         shape=shape,
         centres_nm=_distinct(known),
         read=stacked([(image.count, image.read) for image in images]),
-        scale=radiance_scale(UNIT) if options.stated_scale is None else options.stated_scale,
+        scale=scale,
         fwhm_nm=known.fwhm_nm,
         gain=known.gain,
         offset=known.offset,

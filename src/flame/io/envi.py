@@ -21,7 +21,7 @@ from flame.io.radiance_unit import scale_to_radiance
 from flame.physics import METHANE_WINDOW_NM, RADIANCE_UNIT
 from flame.scene import Acquisition, Scene, SceneError, SceneFile
 
-__all__ = ["LOOKS_LIKE", "is_envi", "open_envi", "read_envi", "shape_of_envi"]
+__all__ = ["LOOKS_LIKE", "is_envi", "open_envi", "read_envi"]
 
 LOOKS_LIKE = "an ENVI cube such as AVIRIS-NG's: the binary file or the .hdr beside it"
 
@@ -32,12 +32,6 @@ _RADIANCE_NAME = re.compile(r"^(ang|av3)\d{8}t\d{6}.*rdn", re.IGNORECASE)
 def is_envi(path: Path) -> bool:
     """Whether a path is an ENVI header, or a file with one beside it."""
     return header_of(path) is not None
-
-
-def shape_of_envi(path: Path | str) -> tuple[int, int]:
-    """Rows and columns of a cube, without reading it."""
-    header = EnviHeader.read(binary_of(Path(path)))
-    return header.shape[1], header.shape[2]
 
 
 def open_envi(

@@ -19,7 +19,8 @@ from flame.io.hdf5 import Hdf5File, holds
 from flame.io.hdf5_cube import StoredCube
 from flame.io.names import acquisition_time, time_of_text
 from flame.io.options import OpenOptions
-from flame.physics import ColumnBands, radiance_scale
+from flame.io.radiance_unit import scale_to_radiance
+from flame.physics import ColumnBands
 from flame.scene import Acquisition, SceneFile, SceneFlag
 
 __all__ = ["LOOKS_LIKE", "is_prisma", "open_prisma"]
@@ -57,9 +58,7 @@ def _cube(path: Path, file: Hdf5File, options: OpenOptions) -> Cube:
     shape = (swir.stored.shape[1], swir.stored.shape[2])
     if any(part.stored.shape[1:] != shape for part in parts):
         raise ReaderError(path, "its VNIR and SWIR cubes are of different size", "download it again")
-    scale, notes = radiance_scale(UNIT), {"radiance_unit": f"{UNIT}, as the product is specified"}
-    if options.stated_scale is not None:
-        scale = options.stated_scale
+    scale, notes = scale_to_radiance(path, (), options, by_product=UNIT)
     sun = file.number("Sun_zenith_angle")
     latitude = _map_layer(file.array(f"{_GEO}/Latitude_SWIR", 2), path, shape).astype(np.float64)
     longitude = _map_layer(file.array(f"{_GEO}/Longitude_SWIR", 2), path, shape).astype(np.float64)

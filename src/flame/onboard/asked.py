@@ -48,6 +48,6 @@ class Asked:
             raise ModelError(f"{manifest.name} has no sensitivity '{self.sensitivity}'; known are {known}")
         return DecisionRule(points[self.sensitivity].threshold, manifest.opening)
 
-    def key(self, manifest: Manifest) -> str:
-        """Tells a model and what was asked of it from every other."""
-        return manifest.key if self == Asked() else f"{manifest.key} {self}"
+    def key(self, of: str) -> str:
+        """Tells a model, known by its own key, and what was asked of it from every other."""
+        return of if self == Asked() else f"{of} {self}"

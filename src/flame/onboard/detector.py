@@ -135,7 +135,7 @@ class Detector:
         """What products say of it."""
         facts = self.manifest
         return DetectorIdentity(
-            f"{facts.name} for {facts.sensor}", facts.sha256, self._rule.threshold, self._asked.key(facts)
+            f"{facts.name} for {facts.sensor}", facts.sha256, self._rule.threshold, self._asked.key(facts.key)
         )
 
     @property
@@ -203,7 +203,9 @@ class Detector:
             guard: How faults in memory are looked for; None: not at all.
         """
         engine = self._engine(width, forgiving=True, guard=self._guarded(guard))
-        return LineStream(engine, self.manifest, self.grid, width, max_plume_rows)
+        stream = LineStream(engine, self.manifest, self.grid, width, max_plume_rows)
+        stream.rule = self._rule
+        return stream
 
     def _engine(self, width: int, forgiving: bool = False, guard: Guard | None = None) -> StripEngine:
         return StripEngine(self.manifest, self._backend, self._preparer, self.grid, width, forgiving, self._turn, guard)

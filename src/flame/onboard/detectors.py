@@ -42,8 +42,10 @@ class Detectors:
         self._asked = asked or Asked()
         self._open: dict[str, Detector] = {}
         own = [] if model == FILTER_MODEL else candidate_manifests(model)
-        keys = [self._asked.key(manifest) for manifest in own]
-        self.keys = frozenset([*keys, FilterDetector.identity.key] if model in (None, FILTER_MODEL) else keys)
+        keys = [self._asked.key(manifest.key) for manifest in own]
+        if model == FILTER_MODEL or (model is None and FilterDetector.can(self._asked)):
+            keys.append(FilterDetector(self._asked).identity.key)
+        self.keys = frozenset(keys)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """To another process go the names alone; there, all tasks share one of these."""
@@ -63,14 +65,15 @@ class Detectors:
 
         Raises:
             BandMismatchError: If a model is named and none of that name fits.
+            ModelError: If the filter would have to do what only a model can: a sensitivity or a level.
         """
         if self._model == FILTER_MODEL:
-            return FilterDetector()
+            return FilterDetector(self._asked)
         try:
             package = choose_model(self._model, bands, where)
         except BandMismatchError:
             if self._model is None:
-                return FilterDetector()
+                return FilterDetector(self._asked)
             raise
         key = f"{package.manifest.sha256} {package.manifest.bands.describe()}"
         if key not in self._open:

@@ -9,7 +9,9 @@ import numpy as np
 from jaxtyping import Bool, Float32
 
 from flame.detection import DecisionRule, find_plumes, plume_mask
+from flame.onboard.asked import Asked
 from flame.onboard.detector import Detection, DetectorIdentity
+from flame.onboard.manifest import ModelError
 from flame.onboard.strip import TileReport, Timings
 from flame.physics import BandSet
 from flame.prepare import Quality
@@ -30,16 +32,35 @@ class FilterDetector:
 
     It needs no training and takes any bands, with smile or without. A learned model finds fainter plumes and takes
     fewer other things for methane: this is for spectrometers that have none.
+
+    Args:
+        asked: A threshold; 0.5 unless given.
+
+    Raises:
+        ModelError: If a sensitivity or a level is asked for, which only models have.
     """
 
-    rule = _RULE
     runtime = "filter (NumPy and compiled kernels)"
-    identity = DetectorIdentity(
-        model="noise-aware matched filter (no model)",
-        sha256=None,
-        threshold=_RULE.threshold,
-        key=f"{FILTER_MODEL} {_VERSION}",
-    )
+
+    def __init__(self, asked: Asked | None = None) -> None:
+        asked = asked or Asked()
+        if not self.can(asked):
+            raise ModelError(
+                "the noise-aware matched filter, which runs where no model fits or is asked for, has no sensitivities "
+                "and no levels; give a threshold instead, or a model that has them"
+            )
+        self.rule = _RULE if asked.threshold is None else replace(_RULE, threshold=asked.threshold)
+        self.identity = DetectorIdentity(
+            model="noise-aware matched filter (no model)",
+            sha256=None,
+            threshold=self.rule.threshold,
+            key=asked.key(f"{FILTER_MODEL} {_VERSION}"),
+        )
+
+    @staticmethod
+    def can(asked: Asked) -> bool:
+        """Whether the filter can do what is asked."""
+        return asked.sensitivity is None and asked.level_ppm_m is None
 
     def run(self, scene: AnyScene) -> Detection:
         """Finds plumes in a scene of any size and any bands in the methane window.
@@ -86,9 +107,11 @@ def _layers(
     from flame.filters import noise_aware_fields
 
     found = noise_aware_fields(radiance, bands, valid)
+    # Where one block of lines fades into the next, NaN lets the other speak alone; 0 would be mixed into what it says.
+    unknown = np.float32(np.nan)
     return {
-        "enhancement": found.enhancement_ppm_m,
+        "enhancement": np.where(found.usable, found.enhancement_ppm_m, unknown),
         "sigma": found.sigma_ppm_m,
-        "probability": found.posterior(_WIDTH_PX).probability,
+        "probability": np.where(found.usable, found.posterior(_WIDTH_PX).probability, unknown),
         "usable": found.usable.astype(np.float32),
     }

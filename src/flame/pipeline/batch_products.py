@@ -9,8 +9,8 @@ from typing import Any
 
 from flame.errors import FlameError
 from flame.pipeline.scene_folders import RECORD
-from flame.pipeline.scene_products import PAGE, PLUMES, SOFTWARE
-from flame.products.fields import FIELD_SETS
+from flame.pipeline.scene_products import PAGE, PLUMES, SOFTWARE, remove_other_fields
+from flame.products.fields import FIELD_SETS, field_columns, field_files
 from flame.products.geojson import read_features
 from flame.products.index_page import IndexEntry, write_index_page
 from flame.products.stac import COLLECTION, ITEM, write_collection
@@ -25,7 +25,7 @@ BATCH_FILES = (
     PLUMES,
     _TABLE,
     COLLECTION,
-    *(f"plumes_{name}.{end}" for name in FIELD_SETS for end in ("geojson", "csv")),
+    *(file for name in FIELD_SETS for file in field_files(name)),
 )
 """Files in the folder of a batch; no scene's folder has such a name."""
 
@@ -59,14 +59,15 @@ def write_batch(
     Raises:
         WriteError: If a file cannot be written.
     """
-    done = [scene.folder for scene in scenes if scene.folder is not None]
+    remove_other_fields(out, fields)
+    done = list(dict.fromkeys(scene.folder for scene in scenes if scene.folder is not None))
     plumes = write_features(out / PLUMES, _features(done))
     write_csv(out / _TABLE, _features(done))
     files = {PLUMES: "plumes of all scenes", _TABLE: "the same as a table"}
     for name in fields:
-        names = f"plumes_{name}.geojson", f"plumes_{name}.csv"
+        names = field_files(name)
         write_features(out / names[0], renamed_features(_features(done), name))
-        write_csv(out / names[1], renamed_features(_features(done), name), ())
+        write_csv(out / names[1], renamed_features(_features(done), name), field_columns(name))
         files |= dict.fromkeys(names, "plumes of all scenes under those names")
     if write_collection(out / COLLECTION, _items(done), SOFTWARE):
         files[COLLECTION] = "STAC collection of the scenes"
@@ -96,9 +97,14 @@ def _items(folders: Sequence[Path]) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _entries(scenes: Sequence[BatchScene]) -> Iterator[IndexEntry]:
+    """Lines of the page; inputs of the same content share a folder, and a line."""
+    shown: set[Path] = set()
     for scene in scenes:
         failure = scene.failure
         if scene.folder is not None:
+            if scene.folder in shown:
+                continue
+            shown.add(scene.folder)
             try:
                 yield read_entry(scene.folder)
                 continue

@@ -14,13 +14,13 @@ from flame.pipeline.batch_products import BATCH_FILES, BatchScene, write_batch
 from flame.pipeline.measure import MeasureSettings
 from flame.pipeline.runners import Runner, here
 from flame.pipeline.scene_folders import SceneInput, claim_folder
-from flame.pipeline.scene_products import ProductOptions
+from flame.pipeline.scene_products import PAGE, ProductOptions
 from flame.pipeline.scene_work import FAILURE_LOG, Job, Outcome, SceneTask, failed
 from flame.workers import WorkerLost
 
 __all__ = ["FAILURE_LOG", "REPORT", "Batch", "Detectors", "Outcome", "detect_files", "write_scene_report"]
 
-REPORT = "report.html"
+REPORT = PAGE
 _RESERVED = frozenset({*BATCH_FILES, FAILURE_LOG})
 
 
@@ -36,6 +36,7 @@ def detect_files(
     fields: Sequence[str] = (),
     force: bool = False,
     runner: Runner = here,
+    earlier: Sequence[Outcome] = (),
 ) -> list[Outcome]:
     """Detects in each input and writes its products, and in the end one report.
 
@@ -53,6 +54,7 @@ def detect_files(
         fields: Other products under whose field names the plumes are written too.
         force: Whether to do finished inputs again.
         runner: Where the work is done: here, in several processes, or on a cluster.
+        earlier: What became of the inputs of earlier calls: the report tells of them too, but for those given again.
 
     Returns:
         What became of each input, in their order.
@@ -70,8 +72,11 @@ def detect_files(
     try:
         batch.run(runner)
     finally:
-        write_scene_report(out / REPORT, batch.outcomes(), fields)
-    return batch.outcomes()
+        outcomes = batch.outcomes()
+        again = {outcome.source for outcome in outcomes}
+        before = [outcome for outcome in earlier if outcome.source not in again]
+        write_scene_report(out, [*before, *outcomes], fields)
+    return outcomes
 
 
 class Batch:
@@ -129,7 +134,7 @@ class Batch:
         ]
 
 
-def write_scene_report(path: Path, outcomes: Sequence[Outcome], fields: Sequence[str] = ()) -> None:
-    """The products over all inputs, from their files; `path` is the page among them."""
+def write_scene_report(out: Path, outcomes: Sequence[Outcome], fields: Sequence[str] = ()) -> None:
+    """The page and the other products over all inputs, from their files."""
     scenes = [BatchScene(outcome.source, outcome.folder, outcome.failure) for outcome in outcomes]
-    write_batch(path.parent, scenes, fields)
+    write_batch(out, scenes, fields)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from flame.errors import FlameError
 from flame.io import find_reader
 from flame.pipeline.scene_folders import RECORD, role_of
 
-__all__ = ["find_scenes", "scenes_in"]
+__all__ = ["find_scenes", "known_to_a_reader", "scenes_in"]
 
 
 def find_scenes(inputs: Iterable[Path]) -> list[Path]:
@@ -22,7 +22,7 @@ def find_scenes(inputs: Iterable[Path]) -> list[Path]:
     """
     found: dict[Path, Path] = {}
     for path in inputs:
-        inside = [path] if not path.is_dir() or _is_scene(path) else list(scenes_in(path))
+        inside = [path] if not path.is_dir() or known_to_a_reader(path) else list(scenes_in(path))
         for scene in inside or [path]:
             found.setdefault(_place(scene), scene)
     return list(found.values())
@@ -36,20 +36,25 @@ def _place(path: Path) -> Path:
         return path.absolute()
 
 
-def scenes_in(folder: Path) -> Iterator[Path]:
+def scenes_in(folder: Path, is_scene: Callable[[Path], bool] | None = None) -> Iterator[Path]:
     """The scenes of a folder and those below it, in the order of their names.
 
     Links to folders are not followed, and folders that hold the products of a detection are left out.
+
+    Args:
+        folder: Where to look.
+        is_scene: Whether some reader knows a file or folder; looked into unless given.
     """
+    is_scene = is_scene or known_to_a_reader
     for at, folders, files in os.walk(folder):
         here = Path(at)
         if RECORD in files:
             folders.clear()
             continue
-        whole = {name for name in folders if _is_scene(here / name)}
+        whole = {name for name in folders if is_scene(here / name)}
         folders[:] = sorted(name for name in folders if name not in whole and not name.startswith("."))
         for name in sorted([*whole, *files]):
-            if not name.startswith(".") and not _is_part(name, files) and (name in whole or _is_scene(here / name)):
+            if not name.startswith(".") and not _is_part(name, files) and (name in whole or is_scene(here / name)):
                 yield here / name
 
 
@@ -65,7 +70,8 @@ def _is_part(name: str, beside: list[str]) -> bool:
     return any(other.startswith(role[0]) and (role_of(other) or ("", "metadata"))[1] == "metadata" for other in others)
 
 
-def _is_scene(path: Path) -> bool:
+def known_to_a_reader(path: Path) -> bool:
+    """Whether a file or folder is a scene, by its content."""
     try:
         find_reader(path)
     except (FlameError, OSError):

@@ -6,6 +6,7 @@ resumed on another.
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable, Generator, Iterable
 from importlib import import_module
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -64,7 +65,8 @@ def on_processes(count: int, threads: int = 1) -> Runner:
 def on_cluster(address: str) -> Runner:
     """The workers of a Dask cluster, which see the same files under the same paths.
 
-    What a worker that dies was at is given to another by the scheduler.
+    What a worker that dies was at is given to another by the scheduler. What the cluster cannot run at all, since its
+    workers lack flame or take no more tasks, fails alone.
 
     Args:
         address: Of the scheduler, such as "tcp://10.0.0.1:8786".
@@ -112,11 +114,17 @@ def _run_with(
         fill()
         while pending:
             future = next(queue)
-            task = pending.pop(future)
-            try:
-                yield task, future.result()
-            except distributed.scheduler.KilledWorker as lost:
-                yield task, WorkerLost(f"the cluster's workers died over it ({lost})")
+            yield pending.pop(future), _result_of(future, distributed)
             fill()
     finally:
         client.cancel(list(pending))
+
+
+def _result_of(future: Any, distributed: Any) -> Any:
+    """What a task gave; `work` itself raises nothing, so that whatever is raised is the cluster's."""
+    try:
+        return future.result()
+    except distributed.scheduler.KilledWorker as lost:
+        return WorkerLost(f"the cluster's workers died over it ({lost})")
+    except (Exception, CancelledError) as failure:
+        return WorkerLost(f"the cluster could not run it ({type(failure).__name__}: {failure})")

@@ -17,7 +17,7 @@ from flame.errors import FlameError
 from flame.files import printable, write_json
 from flame.records import RecordError, read_json
 
-__all__ = ["RECORD", "SceneFolder", "SceneInput", "claim_folder", "role_of"]
+__all__ = ["RECORD", "SceneFolder", "SceneInput", "belongs", "claim_folder", "role_of"]
 
 RECORD = "detection.json"
 """In each scene's folder: of what it is, whether it is finished, and the facts. Written first and last."""
@@ -67,12 +67,12 @@ class SceneInput:
 
     @cached_property
     def sha256(self) -> str:
-        """Checksum of the content: of the file and those that belong to it (see `_belongs`), or of a folder's."""
+        """Checksum of the content: of the file and those that belong to it (see `belongs`), or of a folder's."""
         path = self._resolved
         if path.is_dir():
             parts = [part for part in path.iterdir() if part.is_file()]
         elif path.is_file():
-            parts = [path, *(other for other in path.parent.iterdir() if _belongs(other, path) and other.is_file())]
+            parts = [path, *(other for other in path.parent.iterdir() if belongs(other, path) and other.is_file())]
         else:
             raise FlameError(f"{self.shown}: not a file or folder")
         total = hashlib.sha256()
@@ -103,7 +103,7 @@ def role_of(name: str) -> tuple[str, str] | None:
     return None if found is None else (name[: found.start()], found[1].lower())
 
 
-def _belongs(other: Path, path: Path) -> bool:
+def belongs(other: Path, path: Path) -> bool:
     """Whether a file is read together with a scene's: a header with its binary (`x.hdr` or `x.img.hdr` with `x.img`),
     and the masks, angles and positions of the same acquisition (EMIT's OBS and MASK, an AVIRIS line's IGM)."""
     if other == path:

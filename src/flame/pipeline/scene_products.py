@@ -17,6 +17,7 @@ from flame.onboard.downlink import data_reduction, encode_plume
 from flame.pipeline.report_words import scene_facts, scene_limits, scene_making
 from flame.pipeline.scene_folders import RECORD
 from flame.plumes import SceneRecord, plume_letters
+from flame.products.fields import FIELD_SETS, field_columns, field_files
 from flame.products.geojson import read_features, write_records
 from flame.products.geotiff import write_cog
 from flame.products.layers import LAYERS, SceneMaps
@@ -31,7 +32,15 @@ from flame.products.stac import ITEM, ItemFacts, item_time, write_item
 from flame.products.tables import renamed_features, write_csv, write_features
 from flame.scene import AnyScene, flag_counts
 
-__all__ = ["PAGE", "PRODUCTS", "SOFTWARE", "ProductOptions", "SceneTruth", "write_products"]
+__all__ = [
+    "PAGE",
+    "PRODUCTS",
+    "SOFTWARE",
+    "ProductOptions",
+    "SceneTruth",
+    "remove_other_fields",
+    "write_products",
+]
 
 PAGE = "report.html"
 PLUMES = "plumes.geojson"
@@ -123,6 +132,8 @@ def write_products(
         write_whole(folder / _DOWNLINK, b"".join(packets))
         facts["downlink"] = asdict(data_reduction(detection.mask, packets, len(scene.bands)))
         files[_DOWNLINK] = "the plumes as packets for a radio link"
+    else:
+        (folder / _DOWNLINK).unlink(missing_ok=True)  # an earlier run's tell of other plumes
     files[RECORD] = "the record: what was run on what, and how"
     own = {key: facts[key] for key in ("plumes", "plume_pixels", "model", "usable_pixels")}
     item = ItemFacts(folder.name, source, SOFTWARE, files | {PAGE: "the report"}, own)
@@ -184,12 +195,20 @@ def _write_plumes(
     features = read_features(folder / PLUMES)
     write_csv(folder / _TABLE, features)
     files = {PLUMES: "outlines and numbers of the plumes", _TABLE: "the numbers as a table"}
+    remove_other_fields(folder, options.fields)
     for fields in options.fields:
-        names = f"plumes_{fields}.geojson", f"plumes_{fields}.csv"
+        names = field_files(fields)
         write_features(folder / names[0], renamed_features(features, fields))
-        write_csv(folder / names[1], renamed_features(features, fields), ())
+        write_csv(folder / names[1], renamed_features(features, fields), field_columns(fields))
         files |= dict.fromkeys(names, f"the plumes with the field names of {fields}")
     return files | {"plumes.qml": "QGIS style of plumes.geojson"}
+
+
+def remove_other_fields(folder: Path, fields: Sequence[str]) -> None:
+    """Removes what an earlier run wrote under field names that are not asked for now: it tells of other plumes."""
+    for name in FIELD_SETS.keys() - set(fields):
+        for file in field_files(name):
+            (folder / file).unlink(missing_ok=True)
 
 
 def _counted(plumes: int) -> str:

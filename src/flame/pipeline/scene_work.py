@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -128,11 +128,19 @@ def work_on(task: SceneTask, job: Job) -> Outcome:
 
 
 def _detect(scene: SceneInput, folder: SceneFolder, job: Job) -> Outcome:
+    with ExitStack() as opened:
+        return _detect_in(scene, folder, job, opened)
+
+
+def _detect_in(scene: SceneInput, folder: SceneFolder, job: Job, opened: ExitStack) -> Outcome:
+    """Detects in one scene; `opened` frees its file."""
     try:
         if not job.force and _is_finished(folder, scene, job):
             with suppress(KeyError, TypeError, ValueError, AttributeError):  # a damaged record: do it again
                 return _outcome(scene, folder, folder.record, "kept")
         content = open_scene(scene.path, job.options)
+        if isinstance(content, SceneFile):
+            opened.enter_context(content)
         detector = job.detectors.for_bands(content.bands, str(scene.path))
         detection = detector.run(content)
         if isinstance(content, SceneFile):

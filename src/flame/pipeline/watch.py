@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flame.pipeline.detect import Outcome
-from flame.pipeline.find_scenes import scenes_in
+from flame.pipeline.find_scenes import known_to_a_reader, scenes_in
+from flame.pipeline.scene_folders import belongs
 
 __all__ = ["WatchSettings", "watch_folder"]
 
@@ -35,11 +36,12 @@ class _Arrivals:
     settled_s: float
     seen: dict[Path, tuple[tuple[int, int], float]] = field(default_factory=dict)
     taken: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    recognised: dict[Path, tuple[int, int]] = field(default_factory=dict)
 
     def look(self, folder: Path, now: float) -> tuple[list[Path], bool]:
         """Scenes that are ready and were not taken in this state before, and whether others are still settling."""
         ready, settling = [], False
-        for path in scenes_in(folder):
+        for path in scenes_in(folder, self._is_scene):
             state = _state(path)
             known = self.seen.get(path)
             if known is None or known[0] != state:
@@ -53,10 +55,29 @@ class _Arrivals:
                 settling = True
         return ready, settling
 
+    def _is_scene(self, path: Path) -> bool:
+        """Whether a reader knows a path; a scene is looked into again only once it has changed.
+
+        What is none is looked into each time: it may be one as soon as its header arrives.
+        """
+        try:
+            facts = path.stat()
+        except OSError:  # gone since it was listed
+            return False
+        state = facts.st_size, facts.st_mtime_ns
+        if self.recognised.get(path) == state:
+            return True
+        if found := known_to_a_reader(path):
+            self.recognised[path] = state
+        return found
+
 
 def _state(path: Path) -> tuple[int, int]:
-    """Size and latest change of a scene, of all files of a folder, and of the files beside it that may be its own."""
-    parts = list(path.rglob("*")) if path.is_dir() else [p for p in path.parent.iterdir() if _alike(p, path)]
+    """Size and latest change of a scene: of all files of a folder, or of a file and those that are read with it."""
+    if path.is_dir():
+        parts = list(path.rglob("*"))
+    else:
+        parts = [path, *(other for other in path.parent.iterdir() if belongs(other, path))]
     size = newest = 0
     for part in parts:
         try:
@@ -65,10 +86,6 @@ def _state(path: Path) -> tuple[int, int]:
             continue
         size, newest = size + facts.st_size, max(newest, facts.st_mtime_ns)
     return size, newest
-
-
-def _alike(other: Path, path: Path) -> bool:
-    return other.is_file() and other.name.split(".")[0] == path.name.split(".")[0]
 
 
 def watch_folder(

@@ -6,35 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float32
 
 from flame.errors import FlameError
 from flame.files import whole_file
 from flame.filters import mag1c
+from flame.products.quicklook import stretched_rgb
 from flame.tile import LabelledTile
 
-__all__ = ["contact_sheet", "stretched_rgb"]
+__all__ = ["contact_sheet"]
 
 _COLUMNS = ("RGB", "true enhancement", "label", "MAG1C")
 _TILES_ABREAST = 2
-
-
-def stretched_rgb(tile: LabelledTile) -> Float32[np.ndarray, "row col 3"]:
-    """The tile as a picture: one linear stretch for all colours between the 1st and 99th percentile, then gamma.
-
-    Without visible bands the mean radiance of three short-wave infrared ranges stands in.
-    """
-    scene = tile.scene
-    if scene.rgb is not None:
-        layers = scene.rgb
-    else:
-        parts = np.array_split(scene.radiance, 3, axis=0)
-        layers = np.stack([part.mean(axis=0) for part in parts])
-    seen = layers[:, scene.valid]
-    low = np.quantile(seen, 0.005, axis=1)[:, None, None] * 0.95
-    high = float(np.quantile(seen - low[:, :, 0], 0.99))
-    picture = np.clip((layers - low) / max(high, 1e-9), 0.0, 1.0) ** (1 / 1.8)
-    return np.where(scene.valid, picture, 0.0).transpose(1, 2, 0).astype(np.float32)
 
 
 def contact_sheet(tiles: Sequence[LabelledTile], out: Path | str, peak_ppm_m: float = 4000.0) -> Path:
@@ -62,7 +44,7 @@ def contact_sheet(tiles: Sequence[LabelledTile], out: Path | str, peak_ppm_m: fl
         scene = tile.scene.methane()
         retrieved = mag1c.score(scene.radiance, scene.bands, scene.valid)
         truth = tile.enhancement_ppm_m if tile.enhancement_ppm_m is not None else np.zeros(scene.shape)
-        layers = (stretched_rgb(tile), truth, tile.label, retrieved)
+        layers = (stretched_rgb(tile.scene), truth, tile.label, retrieved)
         for place, (title, layer) in enumerate(zip(_COLUMNS, layers, strict=True)):
             axis = axes[row, left + place]
             top = 1.0 if layer.dtype == np.bool_ else peak_ppm_m

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-__all__ = ["FIELD_SETS", "named_properties"]
+__all__ = ["FIELD_SETS", "field_columns", "field_files", "named_properties"]
 
 _NOT_AVAILABLE = "NA"
 _INSTRUMENTS = {
@@ -92,14 +92,27 @@ def _carbon_mapper_id(own: Mapping[str, Any], code: str | None) -> str | None:
 
 
 def _bounds(geometry: Mapping[str, Any] | None) -> list[float] | None:
-    """West, south, east, north of a polygon or of several."""
+    """West, south, east, north of a polygon or of several; over the date line west is larger than east."""
     if geometry is None:
         return None
     parts = geometry["coordinates"] if geometry["type"] == "MultiPolygon" else [geometry["coordinates"]]
     corners = [corner for part in parts for corner in part[0]]
     lon, lat = zip(*corners, strict=True)
+    if min(lon) <= -180 and max(lon) >= 180 and len(parts) > 1:
+        lon = tuple(angle + 360 if angle < 0 else angle for angle in lon)
+        return [min(lon), min(lat), round(max(lon) - 360, 7), max(lat)]
     return [min(lon), min(lat), max(lon), max(lat)]
 
 
 FIELD_SETS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {"emit": _emit, "carbonmapper": _carbon_mapper}
 """Names by which the sets are asked for."""
+
+
+def field_files(fields: str) -> tuple[str, str]:
+    """Names of the files, GeoJSON and CSV, with the plumes under the names of one of `FIELD_SETS`."""
+    return f"plumes_{fields}.geojson", f"plumes_{fields}.csv"
+
+
+def field_columns(fields: str) -> tuple[str, ...]:
+    """The names themselves: columns of a table, also of one without plumes."""
+    return tuple(named_properties(fields, {"properties": {}, "geometry": None}))

@@ -33,14 +33,15 @@ _DIGITS = 7
 """About a centimetre."""
 
 
-def plume_properties(plume: Plume, number: int, geo: GeoGrid | None, light: LightPath) -> dict[str, Any]:
+def plume_properties(plume: Plume, number: int, geo: GeoGrid | None, light: LightPath | None) -> dict[str, Any]:
     """What is known of a plume, by name and unit.
 
     Args:
         plume: The plume.
         number: Its number.
         geo: Where the scene is, if known; without it there is no area in m2 and no mass.
-        light: The light's path, which the mass takes out of the score.
+        light: The light's path, which the mass takes out of the score; None if the plume could not be weighed: then
+            neither area nor mass is told.
     """
     properties: dict[str, Any] = {
         "plume": number,
@@ -58,16 +59,19 @@ def plume_properties(plume: Plume, number: int, geo: GeoGrid | None, light: Ligh
         "cut": plume.cut,
     }
     if geo is not None:
-        area_m2 = pixel_area_m2(geo, plume.centroid_row, plume.centroid_col)
         rows = np.array([plume.centroid_row, plume.peak_row + 0.5])
         lon, lat = longitude_latitude(geo, rows, np.array([plume.centroid_col, plume.peak_col + 0.5]))
-        column_ppm_m_px = plume.integrated_ppm_m_px / light.factor
         # NaN, where a position is not known, becomes null in the file.
         properties |= {
             "centroid_longitude": round(float(lon[0]), _DIGITS),
             "centroid_latitude": round(float(lat[0]), _DIGITS),
             "peak_longitude": round(float(lon[1]), _DIGITS),
             "peak_latitude": round(float(lat[1]), _DIGITS),
+        }
+    if geo is not None and light is not None:
+        area_m2 = pixel_area_m2(geo, plume.centroid_row, plume.centroid_col)
+        column_ppm_m_px = plume.integrated_ppm_m_px / light.factor
+        properties |= {
             "area_m2": round(plume.area_px * area_m2, 1),
             "mass_kg": float(f"{kg_per_m2_from_ppm_m(column_ppm_m_px) * area_m2:.6g}"),
             "light_path_factor": round(light.factor, 4),
@@ -80,7 +84,7 @@ def plume_feature(
     plume: Plume,
     number: int,
     geo: GeoGrid | None,
-    light: LightPath,
+    light: LightPath | None,
     extra: Mapping[str, Any] | None = None,
 ) -> Any:
     """One plume as a GeoJSON feature.
@@ -244,10 +248,11 @@ def write_records(
         geo: Where the scene is, if known.
         extra: Properties for every plume: source file, sensor, time, model.
     """
-    features = [
-        plume_feature(record.plume, record.number, geo, record.light, measured_properties(record) | dict(extra or {}))
-        for record in records
-    ]
+    features = []
+    for record in records:
+        light = None if record.mass is None else record.light
+        own = measured_properties(record) | dict(extra or {})
+        features.append(plume_feature(record.plume, record.number, geo, light, own))
     write_json(path, {"type": "FeatureCollection", "features": features})
 
 

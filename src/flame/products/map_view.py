@@ -114,7 +114,7 @@ class MapView:
     @cached_property
     def north_deg(self) -> float:
         """Direction of north in the picture, clockwise from up; NaN if not known."""
-        if not abs(np.linalg.det(self._metres)) > 0:  # not known, or cells without any area
+        if not np.isfinite(self._metres).all() or np.linalg.det(self._metres) == 0:  # or cells without any area
             return float("nan")
         right, down = np.linalg.solve(self._metres, np.array([0.0, 1.0]))
         return float(np.rad2deg(np.arctan2(right * self.aspect, -down)) % 360.0)

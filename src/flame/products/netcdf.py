@@ -113,8 +113,9 @@ class _Writer:
             vertical, horizontal = _LATITUDE, _LONGITUDE
         else:
             self._dims = ("y", "x")
-            vertical = {"standard_name": "projection_y_coordinate", "units": "m"}
-            horizontal = {"standard_name": "projection_x_coordinate", "units": "m"}
+            unit = "m" if crs.linear_units == "metre" else crs.linear_units.replace(" ", "_")  # as UDUNITS writes it
+            vertical = {"standard_name": "projection_y_coordinate", "units": unit}
+            horizontal = {"standard_name": "projection_x_coordinate", "units": unit}
         self._dimension(self._dims[0], f + e * rows, vertical | {"axis": "Y"})
         self._dimension(self._dims[1], c + a * cols, horizontal | {"axis": "X"})
         mapping = self._file.create_dataset(_GRID_MAPPING, data=np.int32(0))
@@ -210,10 +211,11 @@ def _degrees(geo: GeoGrid, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarr
 def _grid_mapping(crs: Any) -> dict[str, Any]:
     """CF attributes of a reference system; those it has no words for are left to the WKT."""
     wkt = {"crs_wkt": crs.to_wkt(), "spatial_ref": crs.to_wkt()}
-    ellipsoid = {"semi_major_axis": 6_378_137.0, "inverse_flattening": 298.257_223_563}
+    projection = crs.to_dict()
+    wgs84 = {"semi_major_axis": 6_378_137.0, "inverse_flattening": 298.257_223_563}
+    ellipsoid = wgs84 if projection.get("datum") == "WGS84" else {}
     if crs.is_geographic:
         return {"grid_mapping_name": "latitude_longitude", "longitude_of_prime_meridian": 0.0} | ellipsoid | wkt
-    projection = crs.to_dict()
     if projection.get("proj") == "utm":
         zone = int(projection["zone"])
         return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ COLUMNS = (
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def write_csv(path: Path, features: Iterable[Mapping[str, Any]], columns: Iterable[str] | None = None) -> int:
+def write_csv(path: Path, features: Iterable[Mapping[str, Any]], columns: Sequence[str] = COLUMNS) -> int:
     """Writes the properties of features as rows and returns how many there were.
 
     Text that a spreadsheet would take for a formula gets an apostrophe before it: a file may be called anything.
@@ -35,23 +35,18 @@ def write_csv(path: Path, features: Iterable[Mapping[str, Any]], columns: Iterab
     Args:
         path: The file.
         features: GeoJSON features.
-        columns: Their names; those of the first feature for `columns=()`, FLAME's own unless given.
+        columns: Their names; FLAME's own unless given.
     """
-    names = list(COLUMNS if columns is None else columns)
     count = 0
     with (
         whole_file(path) as partial,
         partial.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
     ):
         table = csv.writer(file, lineterminator="\n")
+        table.writerow(columns)
         for feature in features:
-            names = names or list(feature["properties"])
-            if count == 0:
-                table.writerow(names)
             count += 1
-            table.writerow([_cell(feature["properties"].get(name)) for name in names])
-        if count == 0 and names:
-            table.writerow(names)
+            table.writerow([_cell(feature["properties"].get(name)) for name in columns])
     return count
 
 

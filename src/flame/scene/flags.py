@@ -11,7 +11,7 @@ from jaxtyping import Bool, UInt16
 
 from flame.errors import FlameError
 
-__all__ = ["DEFAULT_MASK", "MaskRule", "SceneFlag", "flag_counts", "flag_names"]
+__all__ = ["DEFAULT_MASK", "KEEPABLE", "MaskRule", "SceneFlag", "flag_counts", "flag_names"]
 
 
 class SceneFlag(IntFlag):
@@ -57,6 +57,9 @@ DEFAULT_MASK = (
 
 _ALWAYS = SceneFlag.FILL | SceneFlag.EXCLUDED
 
+KEEPABLE = {str(flag.name).lower(): flag for flag in SceneFlag if flag & DEFAULT_MASK & ~_ALWAYS}
+"""Masking causes whose pixels may be used all the same, by name: `--keep-NAME` on the command line."""
+
 
 @dataclass(frozen=True)
 class MaskRule:
@@ -76,11 +79,10 @@ class MaskRule:
             FlameError: If a name is no cause, or one that cannot be kept.
         """
         kept = SceneFlag.NONE
-        known = {str(flag.name).lower(): flag for flag in SceneFlag if flag & DEFAULT_MASK & ~_ALWAYS}
         for name in names:
-            if name.lower() not in known:
-                raise FlameError(f"'{name}' is not a mask that can be kept; known are {', '.join(known)}")
-            kept |= known[name.lower()]
+            if name.lower() not in KEEPABLE:
+                raise FlameError(f"'{name}' is not a mask that can be kept; known are {', '.join(KEEPABLE)}")
+            kept |= KEEPABLE[name.lower()]
         return cls(DEFAULT_MASK & ~kept)
 
     def valid(self, flags: UInt16[np.ndarray, "row col"]) -> Bool[np.ndarray, "row col"]:

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float32, UInt16
 
 from flame.physics import METHANE_WINDOW_NM, BandSet, ColumnBands
 from flame.scene.carrier import Acquisition, Scene, SceneRows
-from flame.scene.flags import MaskRule, flag_counts
+from flame.scene.flags import KEEPABLE, MaskRule, SceneFlag, flag_counts
 from flame.scene.geo import GeoGrid, SceneError
 
 __all__ = ["AnyScene", "LinesRead", "SceneFile"]
@@ -160,8 +160,9 @@ class SceneFile:
             return
         counts = flag_counts(self.flags)
         causes = ", ".join(f"{name} {100 * count / self.flags.size:.0f} %" for name, count in counts.items())
-        keepable = [name for name in counts if name not in ("fill", "excluded")]
-        fix = f"keep some with --keep-{keepable[0]}, or give another scene" if keepable else "give another scene"
+        masking = [name for name in counts if KEEPABLE.get(name, SceneFlag.NONE) & self.rule.masked]
+        most = max(masking, key=lambda name: counts[name], default=None)
+        fix = "give another scene" if most is None else f"keep some with --keep-{most}, or give another scene"
         raise SceneError(f"{self._where}: no usable pixel ({causes}); {fix}")
 
     def _noted(self, valid: Bool[np.ndarray, "row col"]) -> Acquisition:

@@ -14,10 +14,12 @@ from flame.detection import DecisionRule, Evaluation, ScoreJudge, plume_mask
 from flame.filters import filter_named
 from flame.models import BatchPreparer
 from flame.models.trained import AnyModel
+from flame.onboard import Detector
+from flame.scene import Scene
 from flame.training.batches import TileSequence, stack
 from flame.training.evaluate import evaluate_model
 
-__all__ = ["Judged", "judge_filter", "judge_model", "model_maps"]
+__all__ = ["Judged", "judge_filter", "judge_model", "judge_packaged", "model_maps"]
 
 _BATCH_PIXELS = 40_000
 """Pixels in one forward pass; a tile of 512 pixels is passed alone."""
@@ -63,6 +65,33 @@ def judge_filter(name: str, tiles: TileSequence) -> Judged:
         "threshold_chosen_on_test": method.threshold is None,
         "metrics": evaluation.metrics().to_dict(),
         "rules": {rule: row.to_dict() for rule, row in rows.items()},
+    }
+    return Judged(figures, maps)
+
+
+def judge_packaged(name: str, tiles: TileSequence) -> Judged:
+    """A packaged model by its own rule, in the runtime that flies."""
+    detector = Detector(name)
+    rule = detector.rule
+    judge, evaluation = ScoreJudge(rule.threshold, probabilities=True), Evaluation(probabilities=True)
+    found = []
+    for number in range(len(tiles)):
+        tile = tiles[number]
+        said = detector.run(Scene(np.ascontiguousarray(tile.radiance), tiles.bands, tile.valid))
+        judge.add(said.probability, tile.label, tile.valid)
+        evaluation.add(said.probability, said.mask, tile.label, tile.valid, tile.emission_kg_h)
+        found.append(said)
+    maps: Maps = {}
+    for kind, number in panel_numbers(tiles).items():
+        said = found[number]
+        maps[f"probability/{kind}"] = (255 * said.probability).round().astype(np.uint8)
+        maps[f"mask/{kind}"] = said.mask
+        maps[f"score/{kind}"] = np.clip(said.score_ppm_m, -6e4, 6e4).astype(np.float16)
+    figures = {
+        "threshold": rule.threshold,
+        "threshold_chosen_on_test": False,
+        "metrics": evaluation.metrics().to_dict(),
+        "rules": {rule: row.to_dict() for rule, row in judge.rows().items()},
     }
     return Judged(figures, maps)
 

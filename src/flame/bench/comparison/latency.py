@@ -18,6 +18,7 @@ from flame.detection import DecisionRule, plume_mask
 from flame.filters import filter_named
 from flame.models import BatchPreparer, Flame, FlameSettings, RawTile, SpectralStatistics
 from flame.models.trained import AnyModel, NetworkModel
+from flame.onboard import Detector
 from flame.physics import unit_absorption
 from flame.pipeline.datasets import SimulationPlan
 from flame.scene import Scene
@@ -35,7 +36,7 @@ def measure_latency(methods: Iterable[Method], setting: Setting, rounds: int = 7
 
     A round times each method once; the next begins with another method. Weights are untrained: they do not matter to
     the time. Networks run in PyTorch, one tile a batch, after the preparation of their fields, which for two-stage ones
-    is the filter.
+    is the filter; a packaged model runs in the runtime that flies.
 
     Args:
         methods: What to time.
@@ -79,6 +80,8 @@ def _summary(rounds: list[dict[str, float]]) -> dict[str, float]:
 def _timed(method: Method, setting: Setting, scene: Scene, device: torch.device) -> Timed:
     if method.filtered is not None:
         return _timed_filter(method.filtered, scene)
+    if method.packaged is not None:
+        return _timed_packaged(method.packaged, scene)
     return _timed_model(_untrained(method, setting, scene).to(device).eval(), scene, device)
 
 
@@ -90,6 +93,17 @@ def _timed_filter(name: str, scene: Scene) -> Timed:
         started = time.perf_counter()
         plume_mask(method.score(scene.radiance, scene.bands, scene.valid), scene.valid, rule)
         return {"filter": time.perf_counter() - started}
+
+    return run
+
+
+def _timed_packaged(name: str, scene: Scene) -> Timed:
+    detector = Detector(name)
+
+    def run() -> dict[str, float]:
+        started = time.perf_counter()
+        detector.run(scene)
+        return {"native": time.perf_counter() - started}
 
     return run
 

@@ -36,6 +36,7 @@ class Method:
         changes: Settings changed, as `flame train --set` takes them.
         network: Another network than FLAME.
         conditioned: Whether that network is given FLAME's inputs.
+        packaged: A packaged model, judged as it is: trained before, on other tiles.
     """
 
     key: str
@@ -46,6 +47,12 @@ class Method:
     changes: tuple[str, ...] = ()
     network: str | None = None
     conditioned: bool = False
+    packaged: str | None = None
+
+    @property
+    def trained_here(self) -> bool:
+        """Whether it is trained on the tiles of the comparison, and so depends on a seed."""
+        return self.filtered is None and self.packaged is None
 
 
 def _classical() -> list[Method]:
@@ -58,7 +65,7 @@ def _flame() -> list[Method]:
     variants = {
         "flame": ("FLAME", "paper", ()),
         "strict-paper": ("FLAME, nothing of ours", "strict-paper", ()),
-        "flame-plus": ("flame-plus", "flame-plus", ()),
+        "flame-plus-first": ("flame-plus, first recipe", "flame-plus", ()),
         "flame-no-score": ("FLAME, no score", "paper", ("model.score=none",)),
         "flame-fixed": ("FLAME, fixed background, fixed weights", "paper", ("model.score=fixed",)),
         "flame-weights": ("FLAME, fixed background, learned weights", "paper", ("model.score=weights",)),
@@ -66,8 +73,13 @@ def _flame() -> list[Method]:
     backbones = {"fno": "FNO", "f-fno": "F-FNO", "tucker-fno": "Tucker-FNO", "uno": "UNO", "wno": "WNO"}
     for name, title in backbones.items():
         variants[f"flame-{name}"] = (f"FLAME on {title}", "paper", (f"model.backbone={name}",))
+    packaged = Method("flame-plus", "flame-plus as packaged, trained on other tiles", "FLAME", packaged="flame-plus")
     return [
-        Method(key, title, "FLAME", recipe=base, changes=changes) for key, (title, base, changes) in variants.items()
+        packaged,
+        *(
+            Method(key, title, "FLAME", recipe=base, changes=changes)
+            for key, (title, base, changes) in variants.items()
+        ),
     ]
 
 
@@ -90,7 +102,7 @@ def _networks() -> list[Method]:
 METHODS: dict[str, Method] = {method.key: method for method in (*_classical(), *_flame(), *_networks())}
 """Every method by its key."""
 
-_FIRST = ("flame", "unet-mag1c-sas", "segformer-cu", "unet", "linknet-mag1c-sas", "efficientvit-cu", "flame-plus")
+_FIRST = ("flame-plus", "flame", "unet-mag1c-sas", "segformer-cu", "unet", "linknet-mag1c-sas", "efficientvit-cu")
 """After the filters these come first, one of each family: a stopped comparison says something of all."""
 
 _OF_OTHER_TABLES = tuple(dict.fromkeys(EXPERIMENTS["backbones"].methods + EXPERIMENTS["components"].methods))

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 import flame
-from flame.bench.comparison.judging import Judged, judge_filter, judge_model, model_maps
+from flame.bench.comparison.judging import Judged, judge_filter, judge_model, judge_packaged, model_maps
 from flame.bench.comparison.methods import Method, recipe_of
 from flame.bench.comparison.records import Records, stem
 from flame.bench.comparison.scales import Scale
@@ -74,12 +74,12 @@ def run_missing(methods: Iterable[Method], seeds: Iterable[int], setting: Settin
     Under torchrun all processes train together; the first one judges and keeps.
 
     Args:
-        methods: What to run, in order. A classical filter is run once, whatever the seeds.
+        methods: What to run, in order. A filter or a packaged model is run once, whatever the seeds.
         seeds: Seeds of the trainings.
         setting: Where and how.
     """
     world, records = join(), setting.records
-    wanted = [(method, seed) for seed in seeds for method in methods if not (method.filtered and seed)]
+    wanted = [(method, seed) for seed in seeds for method in methods if method.trained_here or not seed]
     missing = [(method, seed) for method, seed in wanted if not records.has(method.key, seed)]
     _wait(world)  # before anybody keeps a run that another process has still to look for
     if not missing:
@@ -106,9 +106,9 @@ def _wait(world: World) -> None:
 
 def _run(method: Method, seed: int, setting: Setting, root: Path, test: TileSequence, world: World) -> None:
     started = time.monotonic()
-    if method.filtered is not None:
+    if not method.trained_here:
         if world.rank == 0:
-            _keep(method, seed, setting, judge_filter(method.filtered, test), {}, started)
+            _keep(method, seed, setting, _judge_as_it_is(method, test), {}, started)
         return
     folder = setting.runs_folder / stem(method.key, seed)
     trained = _train(method, seed, setting, root, folder, world)
@@ -120,6 +120,13 @@ def _run(method: Method, seed: int, setting: Setting, root: Path, test: TileSequ
         if method.key == "flame" and phase_one.is_file():
             judged.maps.update(model_maps(load_trained(phase_one).model.to(device), test, device, "phase-1 "))
         _keep(method, seed, setting, judged, trained, started)
+
+
+def _judge_as_it_is(method: Method, test: TileSequence) -> Judged:
+    if method.packaged is not None:
+        return judge_packaged(method.packaged, test)
+    assert method.filtered is not None
+    return judge_filter(method.filtered, test)
 
 
 def _train(method: Method, seed: int, setting: Setting, root: Path, folder: Path, world: World) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float32
 
 from flame.bench.comparison.scales import Scale
 from flame.errors import FlameError
-from flame.files import write_json
+from flame.files import drop_torn_line, write_json
 from flame.io import TileRecord, starcop
 from flame.pipeline.datasets import SimulationPlan
 from flame.records import read_json
@@ -85,6 +85,7 @@ def simulated_set(scale: Scale, folder: Path, tell: Callable[[str], None]) -> Pa
 def _kept_so_far(folder: Path) -> list[tuple[int, TileRecord]]:
     """Tiles of an earlier draw, with their numbers; a line that was cut off by its end is left out."""
     found, journal = [], folder / _JOURNAL
+    drop_torn_line(journal)
     for line in journal.read_text(encoding="utf-8").splitlines() if journal.is_file() else ():
         try:
             index, fields = json.loads(line)

@@ -10,7 +10,7 @@ from jaxtyping import Float32, Float64
 
 from flame.physics import MAX_ENHANCEMENT_PPM_M, BandSet, transmittance
 
-__all__ = ["Saturation", "saturation_of"]
+__all__ = ["Saturation", "log_transmittance", "saturation_of"]
 
 _NODES = 129
 
@@ -51,7 +51,7 @@ class Saturation:
 
 
 @lru_cache(maxsize=4)
-def _log_transmittance(bands: BandSet) -> tuple[Float64[np.ndarray, " node"], Float64[np.ndarray, "band node"]]:
+def log_transmittance(bands: BandSet) -> tuple[Float64[np.ndarray, " node"], Float64[np.ndarray, "band node"]]:
     """Enhancements, and the logarithm of their transmittance: the same for every tile of a sensor."""
     enhancement = MAX_ENHANCEMENT_PPM_M * np.linspace(0.0, 1.0, 4 * _NODES) ** 2
     return enhancement, np.log(transmittance(enhancement, bands))
@@ -59,7 +59,7 @@ def _log_transmittance(bands: BandSet) -> tuple[Float64[np.ndarray, " node"], Fl
 
 def saturation_of(bands: BandSet, weight: Float64[np.ndarray, " band"]) -> Saturation:
     """The curve for one set of weights: its reading of the true transmittance of each enhancement, inverted."""
-    enhancement, logs = _log_transmittance(bands)
+    enhancement, logs = log_transmittance(bands)
     reading = weight @ logs
     rising = np.concatenate([[True], np.diff(np.maximum.accumulate(reading)) > 0])
     top = reading[rising][-1]

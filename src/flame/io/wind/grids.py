@@ -36,12 +36,17 @@ def wind_of_netcdf(path: Path, when: datetime | None, longitude: float, latitude
             times = _netcdf_times(path, file)
             if lat.ndim != 1 or lon.ndim != 1 or east.shape[-2:] != (lat.size, lon.size) or north.shape != east.shape:
                 raise WindError(f"{path}: u10 and v10 must stand on axes of latitude and longitude, as ERA5's do")
+            around = _closes(lon)
+            lon = np.append(lon, lon[0] + 360.0) if around else lon
+            middle = (lon[0] + lon[-1]) / 2
             row = _place(lat, latitude)
-            col = _place(lon, lon[0] + (longitude - lon[0]) % 360.0 if lon[-1] > lon[0] else longitude)
+            col = _place(lon, middle + (longitude - middle + 180.0) % 360.0 - 180.0)
             weights = time_weights(path, times, when)
             parts = []
             for index, weight in weights:
                 grids = [_scaled(v, index) for v in (east, north)]
+                if around:
+                    grids = [np.concatenate([grid, grid[:, :1]], axis=1) for grid in grids]
                 parts.append((weight, *_from_grid(path, grids[0], grids[1], row, col)))
             return _of_grids(path, parts)
     except (OSError, KeyError, ValueError, TypeError, IndexError, OverflowError, RuntimeError) as mistake:
@@ -67,6 +72,14 @@ def _netcdf_times(path: Path, file: Any) -> list[datetime]:
     start = datetime.fromisoformat(" ".join(words[2:4]).replace(" 0:0:0", " 00:00:00").split(".")[0].rstrip("Z"))
     start = start.replace(tzinfo=UTC)
     return [start + timedelta(seconds=float(value) * step) for value in np.atleast_1d(variable[()])]
+
+
+def _closes(longitude_deg: np.ndarray) -> bool:
+    """Whether a rising axis of longitudes goes once around the Earth, so that after its last point comes its first."""
+    if longitude_deg.size < 2:
+        return False
+    step = float(longitude_deg[1] - longitude_deg[0])
+    return step > 0 and abs(float(longitude_deg[-1] - longitude_deg[0]) + step - 360.0) < 0.5 * step
 
 
 def _place(axis: np.ndarray, value: float) -> float:

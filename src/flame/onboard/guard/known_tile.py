@@ -17,13 +17,13 @@ _COMPONENTS = 4
 
 
 class KnownTile:
-    """Radiance, colours and the pixels of its plumes.
+    """Radiance, colours and the pixels of its plumes: a small pattern, all that is kept, repeated over the tile.
 
-    Attributes:
-        radiance: In the model's bands.
-        rgb: If the model takes it.
-        valid: All pixels.
-        plumes: Where methane is.
+    Args:
+        radiance: The pattern in the model's bands.
+        rgb: Its colours, if the model takes them.
+        plumes: Where it has methane.
+        side: Rows and columns of the tile.
     """
 
     def __init__(
@@ -31,19 +31,43 @@ class KnownTile:
         radiance: Float32[np.ndarray, "band row col"],
         rgb: Float32[np.ndarray, "3 row col"] | None,
         plumes: Bool[np.ndarray, "row col"],
+        side: int,
     ) -> None:
-        self.radiance, self.rgb, self.plumes = radiance, rgb, plumes
-        self.valid = np.ones(plumes.shape, dtype=np.bool_)
+        self._radiance, self._rgb, self._plumes, self._side = radiance, rgb, plumes, side
+
+    @property
+    def radiance(self) -> Float32[np.ndarray, "band row col"]:
+        """The tile in the model's bands, made anew."""
+        return self._repeated(self._radiance)
+
+    @property
+    def rgb(self) -> Float32[np.ndarray, "3 row col"] | None:
+        """Its colours, if the model takes them."""
+        return None if self._rgb is None else self._repeated(self._rgb)
+
+    @property
+    def plumes(self) -> Bool[np.ndarray, "row col"]:
+        """Where methane is."""
+        return self._repeated(self._plumes)
+
+    @property
+    def valid(self) -> Bool[np.ndarray, "row col"]:
+        """All pixels."""
+        return np.ones((self._side, self._side), dtype=np.bool_)
 
     def mirrored(self) -> KnownTile:
         """Left and right exchanged and 10 % brighter: other numbers in every buffer."""
-        rgb = None if self.rgb is None else np.ascontiguousarray(self.rgb[:, :, ::-1]) * np.float32(1.1)
-        radiance = np.ascontiguousarray(self.radiance[:, :, ::-1]) * np.float32(1.1)
-        return KnownTile(radiance, rgb, self.plumes[:, ::-1])
+        rgb = None if self._rgb is None else np.ascontiguousarray(self._rgb[:, :, ::-1]) * np.float32(1.1)
+        radiance = np.ascontiguousarray(self._radiance[:, :, ::-1]) * np.float32(1.1)
+        return KnownTile(radiance, rgb, self._plumes[:, ::-1], self._side)
+
+    def _repeated(self, pattern: np.ndarray) -> np.ndarray:
+        places = np.arange(self._side) % pattern.shape[-1]
+        return np.ascontiguousarray(pattern[..., places[:, None], places])
 
 
 def known_tile(manifest: Manifest, seed: int = 20_582) -> KnownTile:
-    """The known tile of a model; smaller than its tile, since every self-test costs a whole one anyway.
+    """The known tile of a model: as large as its tiles where the runtime has other buffers for smaller ones.
 
     Args:
         manifest: The model's facts.
@@ -66,4 +90,5 @@ def known_tile(manifest: Manifest, seed: int = 20_582) -> KnownTile:
     rgb = None
     if "rgb" in manifest.inputs:
         rgb = (5.0 + fields[:3] + 0.05 * rng.standard_normal((3, side, side))).astype(np.float32)
-    return KnownTile(np.exp(log).astype(np.float32), rgb, plumes)
+    whole = side if manifest.plane_facts is None else manifest.tile
+    return KnownTile(np.exp(log).astype(np.float32), rgb, plumes, whole)
