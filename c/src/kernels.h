@@ -37,10 +37,10 @@ void project_spectra_baseline(
 void finish_spectra_baseline(
     int32_t threads, int64_t rows, int64_t width, const float *projected, const float *limits, const float *widening,
     const float *curve, int32_t nodes, float step, float *out);
-void filter_planes_baseline(
+int32_t filter_planes_baseline(
     int32_t threads, int64_t rows, int64_t width, const float *found, const float *settings, int32_t widths,
-    const int32_t *reach, const float *taps, float *fields, float *seen, float *parts, int32_t windows, int64_t stride,
-    int64_t plane, float *significance, float *sigma, float *scratch, int64_t line, float *factors);
+    const int32_t *reach, const float *taps, int32_t count, float *fields, float *seen, float *parts, int32_t windows,
+    int64_t stride, int64_t plane, float *significance, float *sigma, float *scratch, int64_t line, float *factors);
 void lift_baseline(
     int32_t threads, int64_t rows, int64_t width, const float *spectra, int32_t bands, int64_t block_rows,
     const float *extra, int32_t extras, const float *weight, const float *bias, const image *out);

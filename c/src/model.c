@@ -99,6 +99,7 @@ static void read_gaussians(reader *from, model *to) {
         taps += 2 * (int64_t)to->reach[i] + 1;
     }
     to->taps = floats(from, taps);
+    to->all_taps = (int32_t)taps;
 }
 
 static void read_arrays(reader *from, model *to) {

@@ -22,10 +22,11 @@ typedef struct {
     double least_log_spread, most_log_spread, most_median, least_spread, most_lead, normal_to_logit, plume_significance, smoothing_px, max_log_noise, min_albedo;
     double max_albedo, shrinkage; /* below 0: chosen by likelihood where pixels are few */
     /* Arrays: absorption by 1 ppm m, functions of wavelength (function, band), shares of windows (window, band), enhancements
-     * and log-transmittance (band, node), reach and taps of the Gaussians. */
+     * and log-transmittance (band, node), reach and taps of the Gaussians, and how many taps. */
     const double *absorption, *function, *share, *enhancement, *log_transmittance;
     const int32_t *reach;
     const float *taps;
+    int32_t all_taps;
     /* Weights as the kernels take them. */
     layer lift, down[DEPTH][2], up[DEPTH], heads, segment[2], project;
     const float *beside;

@@ -202,20 +202,22 @@ static void extend(float *plane, const tile_view *tile, int32_t rows, int32_t co
         memcpy(plane + row * cols, plane + mirrored(row, tile->rows) * cols, sizeof(float) * (size_t)cols);
 }
 
-static void make_fields(tile_planes *to, const model *of, const tile_view *tile, int32_t threads) {
+static int make_fields(tile_planes *to, const model *of, const tile_view *tile, int32_t threads) {
     const float constants[5] = {(float)of->reference_ppm_m, (float)of->tiny, (float)of->most_sigma_ppm_m,
                                 (float)of->most_share, (float)of->clutter_clip};
     const int64_t plane = (int64_t)to->rows * to->cols;
     float factors[8], *fields = to->planes + of->functions * plane;
-    filter_planes_baseline(
-        threads, tile->rows, tile->cols, to->found, constants, of->gaussians, of->reach, of->taps, fields,
-        fields + of->fields * plane, to->windows, of->windows, to->cols, plane, to->significance, to->sigma, to->work,
-        line_of(tile->cols), factors);
+    if (filter_planes_baseline(
+            threads, tile->rows, tile->cols, to->found, constants, of->gaussians, of->reach, of->taps, of->all_taps, fields,
+            fields + of->fields * plane, to->windows, of->windows, to->cols, plane, to->significance, to->sigma, to->work,
+            line_of(tile->cols), factors))
+        return 1;
     for (int i = 0; i < of->functions + of->fields + of->windows; i++)
         extend(to->planes + i * plane, tile, to->rows, to->cols);
     for (int i = 0; i < of->windows; i++) extend(to->windows + i * plane, tile, to->rows, to->cols);
     extend(to->significance, tile, to->rows, to->cols);
     extend(to->sigma, tile, to->rows, to->cols);
+    return 0;
 }
 
 int make_planes(
@@ -236,6 +238,5 @@ int make_planes(
     finish_spectra_baseline(
         threads, tile->rows, tile->cols, to->work, ground->limits, widening, ground->curve, CURVE_NODES, ground->curve_step,
         to->found);
-    make_fields(to, of, tile, threads);
-    return 0;
+    return make_fields(to, of, tile, threads);
 }

@@ -8,7 +8,7 @@ from prepared_tiles import spoiled
 
 from filters.simulated_tile import simulated_tile
 from flame.filters.noise_aware import estimate_background
-from flame.kernels import SWITCH, load_kernels
+from flame.kernels import SWITCH, KernelsError, load_kernels
 from flame.prepare.planes import FIELD_NAMES, GRID_NM, PlanePreparer, PlaneSettings, compiled, preparer
 from flame.prepare.quality import Quality
 from kernel_sets import kernels, wide_kernels  # noqa: F401
@@ -173,3 +173,17 @@ def test_no_memory_is_taken_from_tile_to_tile():
     finally:
         tracemalloc.stop()
     assert max(held[2:]) - held[1] < 64 * 60  # not one byte a pixel
+
+
+@needs_kernels
+@pytest.mark.parametrize("bit", [0, 5, 30, 31])
+@pytest.mark.parametrize("place", range(4))
+def test_a_table_damaged_in_memory_is_refused_and_not_followed(bit, place):
+    radiance, bands, valid = tile_with_holes(64, 60)
+    maker = PlanePreparer(PlaneSettings(), learned(16), bands, (64, 60))
+    reach = maker._compiled._reach
+    reach.view(np.uint32)[place] ^= np.uint32(1 << bit)
+    with pytest.raises(KernelsError, match="damaged in memory"):
+        maker.prepare(radiance, valid)
+    reach.view(np.uint32)[place] ^= np.uint32(1 << bit)
+    assert maker.prepare(radiance, valid).inputs is not None

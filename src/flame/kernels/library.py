@@ -70,11 +70,14 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
         _ADDRESS,
     ),
     "filter_planes": (
-        *(*_ROWS, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _LONG, _LONG),
+        *(*_ROWS, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _LONG, _LONG),
         *(_ADDRESS, _ADDRESS, _ADDRESS, _LONG, _ADDRESS),
     ),
     "pixel_fields": (*_ROWS, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _REAL, _REAL, _REAL, _INT, _ADDRESS),
 }
+
+_TELLING = ("transform_parts", "filter_planes")
+"""Kernels that give a number back."""
 
 
 class Kernels:
@@ -86,7 +89,7 @@ class Kernels:
         for name, types in _SIGNATURES.items():
             function = getattr(library, f"{name}_{instructions}")
             function.argtypes = types
-            function.restype = ctypes.c_int32 if name == "transform_parts" else None
+            function.restype = ctypes.c_int32 if name in _TELLING else None
             self._functions[name] = function
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

@@ -15,6 +15,7 @@
 #define MOST_RESPONSES 64  /* its weights of one kind: levels, directions of the ground, functions, windows */
 #define CHUNK 64           /* pixels of its sample that are added up at a time */
 #define SUM_STEP 24        /* bands of its sums come in multiples of this, whatever the instruction set */
+#define MOST_GAUSSIANS 8    /* Gaussians of the planes, that of the clutter among them */
 #define MOST_BLUR 256      /* pixels that a Gaussian of the planes reaches to each side */
 #define SIDE 32          /* floats of border left and right of an image */
 #endif

@@ -286,22 +286,33 @@ static void finish_planes(const void *given, ptrdiff_t first, ptrdiff_t last) {
 /* The planes of `FIELD_NAMES` and those of the windows, from what `finish_spectra` found.
  *
  * found: its four layers. settings: reference, what is added before logarithms, greatest sigma, greatest share of a window,
- * clip of the clutter. reach, taps: of each of the `widths` Gaussians, then of the clutter's. fields, seen and parts: where
+ * clip of the clutter. reach, taps: of each of the `widths` Gaussians, then of the clutter's; count: all taps. fields, seen and parts: where
  * the fields, the windows' asinh and the windows stand; the windows come in ppm m, as `project_spectra` gives them, and are
  * divided by sigma in place. significance, sigma: images with rows as the fields'. scratch: four images of rows `line`
- * floats long, a multiple of TILE_STEP that is not less than `width`. factors: one for each width, by which sigma was raised. */
-void EXPORT(filter_planes)(
+ * floats long, a multiple of TILE_STEP that is not less than `width`. factors: one for each width, by which sigma was raised.
+ *
+ * Gives 1, and makes nothing, if the reaches are not those of so many taps: a damaged table must not lead out of memory. */
+int32_t EXPORT(filter_planes)(
     int32_t threads, int64_t rows, int64_t width, const float *found, const float *settings, int32_t widths,
-    const int32_t *reach, const float *taps, float *fields, float *seen, float *parts, int32_t windows, int64_t stride,
-    int64_t plane, float *significance, float *sigma, float *scratch, int64_t line, float *factors) {
+    const int32_t *reach, const float *taps, int32_t count, float *fields, float *seen, float *parts, int32_t windows,
+    int64_t stride, int64_t plane, float *significance, float *sigma, float *scratch, int64_t line, float *factors) {
+    int32_t checked[MOST_GAUSSIANS];
+    if (widths < 0 || widths >= MOST_GAUSSIANS) return 1;
+    for (int i = 0; i <= widths; i++) {
+        checked[i] = reach[i];
+        if (checked[i] < 0 || checked[i] > MOST_BLUR) return 1;
+        count -= 2 * checked[i] + 1;
+    }
+    if (count != 0) return 1;
     constants is = {settings[0], settings[1], settings[2], settings[3], settings[4]};
     planes of = {fields, stride, plane}, windows_seen = {seen, stride, plane}, windows_given = {parts, stride, plane};
     spreading spread = {rows, width, line, found, is, of, windows_seen, windows_given, widths, windows, significance, sigma, scratch};
-    smoothing smooth = {rows, width, line, scratch, is, of, widths, reach, taps};
+    smoothing smooth = {rows, width, line, scratch, is, of, widths, checked, taps};
     judging judge = {rows, width, line, scratch + SEEN * rows * line, of, factors};
     finishing finish = {width, of, widths, factors};
     flame_share_rows(threads, rows, ROWS_AT_ONCE, spread_rows, &spread);
     flame_share_rows(threads, rows, ROWS_AT_ONCE, smooth_rows, &smooth);
     flame_share_rows(threads, widths, 1, judge_planes, &judge);
     flame_share_rows(threads, rows, ROWS_AT_ONCE, finish_planes, &finish);
+    return 0;
 }

@@ -13,7 +13,7 @@ from flame.filters.noise_aware.fields import finish
 from flame.filters.noise_aware.project import SpectralRows, project
 from flame.filters.noise_aware.sample import cube_of
 from flame.filters.noise_aware.smoothing import gaussian_taps
-from flame.kernels import Kernels
+from flame.kernels import Kernels, KernelsError
 from flame.kernels.limits import MOST_BANDS, MOST_BLUR, MOST_COLUMNS, MOST_RESPONSES, TILE_STEP, packed_rows
 from flame.physics import BandSet
 from flame.prepare.planes.preparer import (
@@ -132,12 +132,14 @@ class CompiledPlanes:
         plane, stride = (step // 4 for step in planes.strides[:2])
         factors = np.empty(len(WIDTHS_PX), dtype=np.float32)
         images = (self.inputs[name].ctypes.data for name in ("significance", "sigma"))
-        self._kernels.filter_planes(
+        refused = self._kernels.filter_planes(
             *(self._workers, rows, cols, self._found.ctypes.data, self._constants.ctypes.data, len(WIDTHS_PX)),
-            *(self._reach.ctypes.data, self._taps.ctypes.data, fields.ctypes.data, seen.ctypes.data),
+            *(self._reach.ctypes.data, self._taps.ctypes.data, len(self._taps), fields.ctypes.data, seen.ctypes.data),
             *(windows.ctypes.data, len(windows), stride, plane, *images),
             *(self._work.ctypes.data, _line(cols), factors.ctypes.data),
         )
+        if refused:
+            raise KernelsError("the widths of the planes' averages are damaged in memory; open the model again")
 
 
 def _line(cols: int) -> int:
