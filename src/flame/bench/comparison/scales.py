@@ -63,7 +63,7 @@ SCALES: dict[str, Scale] = {
     scale.name: scale
     for scale in (
         Scale("paper", size=512, train_tiles=3425, test_tiles=342, epochs=50, batch=24),
-        Scale("small", size=96, train_tiles=320, test_tiles=160, epochs=24, batch=8),
+        Scale("small", size=96, train_tiles=900, test_tiles=240, epochs=8, batch=8),
         Scale("tiny", size=48, train_tiles=16, test_tiles=8, epochs=2, batch=4, preset="cluttered", seed=13),
     )
 }
