@@ -47,7 +47,7 @@ class FittedWind:
     Attributes:
         slope: Of the wind at 10 m.
         offset_m_s: What mixing adds in a calm.
-        residual: Standard deviation of the logarithm of found over true rate that the plume's own errors leave.
+        residual: Spread of true rates about found ones, in shares of the latter, that the plume's own errors leave.
         plumes: How many they were fitted on.
     """
 
@@ -153,7 +153,9 @@ def fit_effective_wind(cases: Sequence[CaseResult], method: str) -> FittedWind:
     for case, figures, _ in known:
         (rate,) = plume_rates(figures, [Wind(case.wind_m_s, None, 0.0)], bare, np.random.default_rng(case.index))
         own.append(rate.sigma_kg_h / max(abs(rate.kg_h), 1e-12))
-    return FittedWind(slope, offset, _spread_left(np.abs(off(fit.x)), np.array(own)), len(known))
+    # As a reader takes a sigma: the distance from the rate that is stated to the true one, in shares of the former.
+    distance = np.abs(np.expm1(-off(fit.x)))
+    return FittedWind(slope, offset, _spread_left(distance, np.array(own)), len(known))
 
 
 def _spread_left(error: np.ndarray, own: np.ndarray) -> float:

@@ -23,7 +23,7 @@ class EffectiveWind:
     Attributes:
         slope: Of the wind at 10 m.
         offset_m_s: What mixing adds in a calm.
-        residual: Standard deviation of the natural logarithm of rates found with it against true ones, the wind known.
+        residual: Spread of true rates about those found with it, in shares of the latter, the wind known.
         source: Where the numbers are from.
     """
 
