@@ -14,6 +14,7 @@ from flame.files import write_json
 from flame.onboard import Detector
 from flame.onboard.guard import GuardSettings
 from flame.onboard.strip import judge_tile
+from flame.physics import sensor_of
 from flame.pipeline.demo import demo_tile
 
 
@@ -35,7 +36,7 @@ def main() -> None:
     given = options.parse_args()
     detector = Detector(given.model, threads=given.threads)
     facts = detector.manifest
-    scene = demo_tile(facts.tile, 0, facts.sensor).scene
+    scene = demo_tile(facts.tile, 0, sensor_of(facts.bands)).scene
     settings = GuardSettings(self_test_tiles=None)
     stream = detector.stream(facts.tile, guard=settings)
     guard = stream.guard

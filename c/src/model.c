@@ -71,18 +71,18 @@ static int in_blocks(int32_t channels) { return channels > 0 && packed_rows(chan
 
 static int sizes_fit(const model *of) {
     int fits = between(of->tile, TILE_STEP, MOST_TILE) && of->tile % TILE_STEP == 0 && of->overlap >= 0 &&
-               of->overlap % 2 == 0 && 2 * of->overlap <= of->tile && between(of->bands, 2, MOST_BANDS) &&
+               of->overlap % 2 == 0 && of->overlap <= of->tile / 2 && between(of->bands, 2, MOST_BANDS) &&
                between(of->functions, 0, MOST_FUNCTIONS) && packed_rows(of->functions) <= MOST_RESPONSES &&
                between(of->windows, 1, MOST_RESPONSES) && packed_rows(of->windows) <= MOST_RESPONSES &&
                in_blocks(of->windows) && between(of->hidden, 1, MOST_HIDDEN) && in_blocks(of->hidden) &&
-               between(of->last, 1, MOST_HIDDEN) && in_blocks(of->last) && between(of->gaussians, 1, 8) &&
+               between(of->last, 1, MOST_HIDDEN) && in_blocks(of->last) && between(of->gaussians, 1, MOST_GAUSSIANS - 1) &&
                of->fields == 6 + 2 * of->gaussians && between(of->anchors, 2, MOST_ANCHORS) &&
                between(of->sample_pixels, 64, 1 << 20) && between(of->bins, 1, MOST_BINS) &&
                between(of->levels, 2, MOST_LEVELS) && between(of->passes, 1, 16) && between(of->nodes, 8, MOST_NODES) &&
-               of->functions + of->fields + of->windows <= MOST_TAPS && 9 * (of->width[0] + 2) + of->fields <= MOST_TAPS;
-    for (int level = 0; level <= DEPTH; level++)
-        fits &= between(of->width[level], 1, MOST_WIDTH) && in_blocks(of->width[level]) && 9 * of->width[level] <= MOST_TAPS;
-    return fits && 9 * of->hidden <= MOST_TAPS;
+               of->functions + of->fields + of->windows <= MOST_TAPS;
+    for (int level = 0; fits && level <= DEPTH; level++)
+        fits = between(of->width[level], 1, MOST_WIDTH) && in_blocks(of->width[level]) && 9 * of->width[level] <= MOST_TAPS;
+    return fits && 9 * (of->width[0] + 2) + of->fields <= MOST_TAPS && 9 * of->hidden <= MOST_TAPS;
 }
 
 static int numbers_fit(const model *of) {

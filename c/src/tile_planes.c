@@ -206,7 +206,7 @@ static int make_fields(tile_planes *to, const model *of, const tile_view *tile, 
     const float constants[5] = {(float)of->reference_ppm_m, (float)of->tiny, (float)of->most_sigma_ppm_m,
                                 (float)of->most_share, (float)of->clutter_clip};
     const int64_t plane = (int64_t)to->rows * to->cols;
-    float factors[8], *fields = to->planes + of->functions * plane;
+    float factors[MOST_GAUSSIANS], *fields = to->planes + of->functions * plane;
     if (filter_planes_baseline(
             threads, tile->rows, tile->cols, to->found, constants, of->gaussians, of->reach, of->taps, of->all_taps, fields,
             fields + of->fields * plane, to->windows, of->windows, to->cols, plane, to->significance, to->sigma, to->work,

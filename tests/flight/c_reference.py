@@ -89,7 +89,7 @@ def by_python(model: FlamePlus, package: ModelPackage, scene: Scene, folder: Pat
     assert facts.plane_facts is not None
     assert package.weights is not None
     functions = safetensors.numpy.load(package.weights)["functions"]
-    shape, grid = (facts.tile, facts.tile), TileGrid(facts.tile, facts.tile // 16 * 2)
+    shape, grid = (facts.tile, facts.tile), TileGrid.usual(facts.tile)
     how = facts.plane_facts.planes
     preparer = PlanePreparer(how, functions, facts.bands, shape, facts.prepare.pixels, threads=1)
     backend = torch_engine(model, facts.plane_facts)

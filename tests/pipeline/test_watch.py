@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from flame.cli.app import app
 from flame.onboard import write_package
 from flame.pipeline.find_scenes import known_to_a_reader
-from flame.pipeline.watch import WatchSettings, watch_folder
+from flame.pipeline.watch import WatchSettings, _state, watch_folder
 from tiny_models import CENTRES_NM, plume_scene, whitening_model
 
 
@@ -76,3 +76,7 @@ def test_the_exit_code_tells_of_scenes_that_failed(good, code, tmp_path, monkeyp
     result = CliRunner().invoke(app, [*words, "--settled", "0", "--every", "0.1", "--idle", "0.2"])
     assert result.exit_code == code, result.output
     assert f"{good} of {good + 1} scenes done" in result.output
+
+
+def test_a_folder_that_is_gone_has_no_state(tmp_path):
+    assert _state(tmp_path / "gone" / "scene.nc") == (0, 0)

@@ -33,11 +33,15 @@ def run(
     from flame.onboard import load_model
     from flame.physics import sensor
     from flame.pipeline.flight_image import write_flight_image
+    from flame.scene import SceneFile
 
     if sensor_name is not None and scene is not None:
         raise FlameError("give --sensor or --scene, not both")
     bands = None if sensor_name is None else sensor(sensor_name).bands.methane()
     if scene is not None:
-        bands = open_scene(scene).bands.methane()
+        content = open_scene(scene)
+        bands = content.bands.methane()
+        if isinstance(content, SceneFile):
+            content.close()
     path = write_flight_image(load_model(model), out, bands, tile)
     Console().print(f"{path}: {path.stat().st_size / 1e6:.2f} MB", markup=False, soft_wrap=True)

@@ -61,6 +61,11 @@ class TileGrid:
                 f"the overlap must be even and at most half a tile, got overlap {self.overlap} for tiles of {self.tile}"
             )
 
+    @classmethod
+    def usual(cls, tile: int) -> TileGrid:
+        """Tiles of that side with an eighth of it shared."""
+        return cls(tile, tile // 16 * 2)
+
     @property
     def step(self) -> int:
         """Distance between the starts of neighbouring tiles."""

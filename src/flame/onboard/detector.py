@@ -117,7 +117,7 @@ class Detector:
         self._given = (runtime, threads, overlap, asked)
         self._siblings: dict[BandSet, Detector] = {}
         side = self.manifest.tile
-        self.grid = TileGrid(side, side // 16 * 2 if overlap is None else overlap)
+        self.grid = TileGrid.usual(side) if overlap is None else TileGrid(side, overlap)
         self._asked = asked or Asked()
         self._rule = self._asked.rule(facts)
         self._opening = package, runtime, threads

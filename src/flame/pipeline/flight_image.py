@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 
+from flame.detection import TileGrid
 from flame.errors import FlameError
 from flame.files import write_whole
 from flame.filters.noise_aware import NoiseAwareSettings
@@ -22,7 +21,8 @@ from flame.kernels import TILE_STEP, pack
 from flame.onboard import Manifest, ModelPackage
 from flame.onboard.manifest import PlaneFacts
 from flame.onboard.native.operator import pack_up
-from flame.onboard.plane_backends import PlaneJudge
+from flame.onboard.native.pyramid import levels_of
+from flame.onboard.plane_backends import PlaneJudge, plane_arrays
 from flame.physics import ABSORPTION_UNIT_PPM_M, BandSet, unit_absorption
 from flame.prepare.planes import FIELD_NAMES, MOST_SIGMA_PPM_M, band_weights, window_shares
 from flame.prepare.planes.compiled import all_taps
@@ -74,15 +74,19 @@ def flight_image(package: ModelPackage, bands: BandSet | None = None, tile: int 
         raise FlightImageError(f"tiles must be a multiple of {TILE_STEP} pixels, got {tile}")
     if not manifest.takes(bands):
         raise FlightImageError(f"{package.source}: {manifest.name} does not take bands {bands.describe()}")
+    arrays = plane_arrays(package)
+    if (levels := levels_of(arrays)) != _DEPTH:
+        raise FlightImageError(
+            f"{package.source}: its U-Net has {levels} levels; the C library takes those of {_DEPTH}, as flame-plus has"
+        )
     try:
-        arrays = safetensors.numpy.load(package.weights)
         sections = [
             _sizes(arrays, manifest, facts, bands, tile),
             _numbers(manifest, facts),
             *_of_bands(arrays, facts, bands),
             *_weights(arrays, facts),
         ]
-    except (safetensors.SafetensorError, KeyError, ValueError, IndexError) as mistake:
+    except (KeyError, ValueError, IndexError) as mistake:
         raise FlightImageError(
             f"{package.source}: the C library cannot take its weights ({mistake}); export the network again"
         ) from mistake
@@ -93,7 +97,15 @@ def _sizes(arrays: Arrays, manifest: Manifest, facts: PlaneFacts, bands: BandSet
     widths = [len(arrays["lift.weight"])] + [len(arrays[f"backbone.down.{level}.0.weight"]) for level in range(_DEPTH)]
     how = NoiseAwareSettings()
     values = [
-        *(tile, tile // 16 * 2, len(bands), len(arrays["functions"]), len(FIELD_NAMES), len(WINDOWS_NM), *widths),
+        *(
+            tile,
+            TileGrid.usual(tile).overlap,
+            len(bands),
+            len(arrays["functions"]),
+            len(FIELD_NAMES),
+            len(WINDOWS_NM),
+            *widths,
+        ),
         *(len(arrays["segmentation.0.weight"]), len(arrays["segmentation.2.weight"]), len(WIDTHS_PX)),
         *(facts.planes.anchors, how.sample_pixels, how.bins, how.levels, how.passes, how.neighbours),
         *(len(log_transmittance(bands)[0]), manifest.opening),

@@ -74,10 +74,13 @@ class _Arrivals:
 
 def _state(path: Path) -> tuple[int, int]:
     """Size and latest change of a scene: of all files of a folder, or of a file and those that are read with it."""
-    if path.is_dir():
-        parts = list(path.rglob("*"))
-    else:
-        parts = [path, *(other for other in path.parent.iterdir() if belongs(other, path))]
+    try:
+        if path.is_dir():
+            parts = list(path.rglob("*"))
+        else:
+            parts = [path, *(other for other in path.parent.iterdir() if belongs(other, path))]
+    except OSError:  # the whole folder is gone since it was listed
+        parts = []
     size = newest = 0
     for part in parts:
         try:
