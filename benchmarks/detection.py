@@ -269,13 +269,14 @@ def main() -> None:
     given = asked.parse_args()
     given.sensor = given.sensor or ["aviris-ng", "emit", "prisma", "enmap"]
     given.preset = given.preset or ["wide", "permian"]
-    networks = {model.name: model for model in map(Packaged, given.network)}
     if given.again:
         kept = json.loads(given.again.read_text())
         given.seed, given.tiles = kept["seed"], kept["rows"][0]["tiles"]
+        networks = [name for name, figures in kept["rows"][0]["f1"]["500"].items() if "shipped" in figures]
         page = markdown(kept["rows"], networks, summary(kept["rows"], networks), given)
         given.markdown.write_text(page) if given.markdown else print(page)
         return
+    networks = [model.name for model in map(Packaged, given.network)]
     table = []
     with ProcessPoolExecutor(given.workers, get_context("spawn")) as crew:
         for rows in crew.map(partial(judge_set, given), range(len(list(grounds(given))))):
@@ -294,7 +295,7 @@ def main() -> None:
         given.markdown.write_text(markdown(table, networks, lines, given))
 
 
-def markdown(table: list[dict], networks: dict[str, Packaged], lines: list[str], given: argparse.Namespace) -> str:
+def markdown(table: list[dict], networks: list[str], lines: list[str], given: argparse.Namespace) -> str:
     """The table as a page."""
     methods = ["MAG1C plain", "MAG1C opened", "MAG1C smoothed", "noise-aware", *networks, "limit"]
     head = [
@@ -336,7 +337,7 @@ def by_ground(table: list[dict], methods: list[str]) -> list[str]:
     return lines
 
 
-def summary(table: list[dict], networks: dict[str, Packaged]) -> list[str]:
+def summary(table: list[dict], networks: list[str]) -> list[str]:
     """How far the network is ahead of the best filter, and how near the limit, over all sets."""
     lines = []
     for name in networks:
