@@ -15,6 +15,7 @@ from jaxtyping import Float
 
 from flame.errors import FlameError
 from flame.physics.bands import BandSet
+from flame.physics.monotone import monotone_cubic
 from flame.physics.response import gaussian_response
 
 __all__ = [
@@ -35,6 +36,7 @@ MAX_ENHANCEMENT_PPM_M = 64_000.0
 """`transmittance` is defined up to here; beyond the table's 16,000 ppm m it extrapolates (see its docstring)."""
 
 _NODES = 257
+_NODES_AT_ONCE = 4
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,11 @@ class MethaneTable:
 
     def absorbance_at(self, alpha_ppm_m: Float[np.ndarray, " node"]) -> Float[np.ndarray, "node cell"]:
         """Absorbance of each cell: monotone cubic inside the table, beyond it along the last interval's slope."""
-        from scipy.interpolate import PchipInterpolator  # 26 MB that a runtime in flight never needs
-
-        inside = PchipInterpolator(self.enhancement_ppm_m, self.absorbance, axis=0)
         last = self.enhancement_ppm_m[-1]
+        inside = monotone_cubic(self.enhancement_ppm_m, self.absorbance, np.minimum(alpha_ppm_m, last))
         slope = (self.absorbance[-1] - self.absorbance[-2]) / (last - self.enhancement_ppm_m[-2])
         excess = np.maximum(alpha_ppm_m - last, 0.0)
-        return np.asarray(inside(np.minimum(alpha_ppm_m, last)) + excess[:, None] * slope)
+        return np.asarray(inside + excess[:, None] * slope)
 
 
 @lru_cache(maxsize=1)
@@ -89,8 +89,13 @@ def clear_sky_radiance(bands: BandSet) -> Float[np.ndarray, " band"]:
 def _band_log_transmittance(bands: BandSet, alpha_ppm_m: Float[np.ndarray, " node"]) -> Float[np.ndarray, "node band"]:
     """Ln of band transmittance: exponentiate on the fine grid, then average over each band's response."""
     table = methane_table()
-    response = gaussian_response(table.wavelength_nm, bands, table.samples) * table.clear_radiance
-    seen = np.exp(-table.absorbance_at(alpha_ppm_m)) @ response.T
+    response = gaussian_response(table.wavelength_nm, bands, table.samples)
+    response *= table.clear_radiance
+    seen = np.empty((len(alpha_ppm_m), len(bands)))
+    for first in range(0, len(alpha_ppm_m), _NODES_AT_ONCE):  # all at once would be the most memory of a whole flight
+        transmitted = table.absorbance_at(alpha_ppm_m[first : first + _NODES_AT_ONCE])
+        np.negative(transmitted, out=transmitted)
+        seen[first : first + _NODES_AT_ONCE] = np.exp(transmitted, out=transmitted) @ response.T
     return np.asarray(np.log(seen / response.sum(axis=1)))
 
 

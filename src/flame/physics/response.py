@@ -35,8 +35,12 @@ def gaussian_response(
             "select the bands inside it first, for example with BandSet.methane()"
         )
     sigma_nm = bands.fwhm_nm[:, None] / FWHM_PER_SIGMA
-    distance = (wavelength_nm[None, :].astype(np.float64) - bands.centres_nm[:, None]) / sigma_nm
-    weight = np.exp(-0.5 * np.square(distance))
+    weight = wavelength_nm[None, :].astype(np.float64) - bands.centres_nm[:, None]
+    weight /= sigma_nm
+    np.square(weight, out=weight)
+    weight *= -0.5
+    np.exp(weight, out=weight)
     if sample_weight is not None:
         weight *= sample_weight[None, :]
-    return np.asarray(weight / weight.sum(axis=1, keepdims=True))
+    weight /= weight.sum(axis=1, keepdims=True)
+    return np.asarray(weight)

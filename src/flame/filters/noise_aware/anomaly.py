@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float32, Float64
-from scipy.optimize import nnls
 
 from flame.filters.noise_aware.fit import Fit
 from flame.filters.noise_aware.moments import BinnedSample
@@ -94,5 +93,24 @@ def find_anomalies(
     sums = (np.add.reduceat(values[order], ends[:-1], dtype=np.float64) for values in (excess, squares))
     x, y = (total / np.diff(ends) for total in sums)
     # Relative errors alike, so that the few outlying pixels count as much as the many others.
-    found, _ = nnls(np.stack([np.ones_like(x), x], axis=1) / y[:, None], np.ones_like(y))
-    return replace(anomaly, typical=typical, widening=(float(max(found[0], 0.5)), float(found[1])))
+    flat, rising = _nonnegative_line(x, y)
+    return replace(anomaly, typical=typical, widening=(max(flat, 0.5), rising))
+
+
+def _nonnegative_line(x: Float64[np.ndarray, " part"], y: Float64[np.ndarray, " part"]) -> tuple[float, float]:
+    """a and b, neither below zero, with which (a + b x) / y is nearest to 1.
+
+    Of the four possible sets of coefficients that are not zero the best allowed one is it; SciPy's solver would bring
+    16 MB of other optimisers into flight.
+    """
+    one, by_x = 1.0 / y, x / y
+    products = np.array([[one @ one, one @ by_x], [one @ by_x, by_x @ by_x]])
+    sums = np.array([one.sum(), by_x.sum()])
+    tried = [np.zeros(2), np.array([sums[0] / products[0, 0], 0.0])]
+    if products[1, 1] > 0:
+        tried.append(np.array([0.0, sums[1] / products[1, 1]]))
+    if np.linalg.det(products) > 1e-12 * products[0, 0] * products[1, 1]:
+        tried.append(np.linalg.solve(products, sums))
+    allowed = [pair for pair in tried if (pair >= 0).all()]
+    best = min(allowed, key=lambda pair: float(pair @ products @ pair - 2.0 * pair @ sums))
+    return float(best[0]), float(best[1])
