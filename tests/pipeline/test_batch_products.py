@@ -140,7 +140,7 @@ def test_the_demonstration_tells_the_truth_of_each_plume():
 
     from flame.onboard import Detection, Timings
     from flame.pipeline.demo import demo_tile
-    from flame.pipeline.demo_truth import compare_with_truth, true_wind
+    from flame.pipeline.demo_truth import compare_with_truth, sources_found, true_wind
     from flame.pipeline.measure import MeasureSettings, measure_scene
     from flame.pipeline.scene_products import SceneTruth
 
@@ -162,6 +162,11 @@ def test_the_demonstration_tells_the_truth_of_each_plume():
     total = sum(source.emission_kg_h for source in tile.sources)
     assert max(known.kg_h for known in truth.plumes) <= total * (1 + 1e-9)
     assert len(truth.sources) == len(tile.sources)
+    of_source = sources_found(tile, measured.plumes)
+    for known, record in zip(truth.plumes, measured.plumes, strict=True):
+        pieces = {len(each.plumes) for each in of_source if record in each.plumes}
+        assert ("is that of a piece" in known.words) == (max(pieces, default=1) > 1)
+    assert sum(bool(each.plumes) for each in of_source) <= len(tile.sources)
     (wind,) = true_wind(tile)
     assert wind.speed_m_s == tile.sources[0].wind_m_s
     empty = replace(tile, sources=(), label=np.zeros_like(tile.label))

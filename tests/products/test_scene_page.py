@@ -97,7 +97,7 @@ def test_data_for_the_script_cannot_end_it(tmp_path):
 
 def test_the_page_says_the_numbers_with_their_sigmas(tmp_path):
     page = _page(tmp_path)
-    assert "2 methane plumes, the strongest 1,230 ± 310 kg/h" in page
+    assert "2 methane plumes, the largest 1,230 ± 310 kg/h" in page
     for words in ("41.2 ± 3.4 kg", "290 ± 25 kg/h", "32.10000°", "2,300 ± 180 ppm m", "p ≤ 0.003", "a mast near by"):
         assert words in page, words
     assert "What this scene could have shown" in page

@@ -40,7 +40,8 @@ def run(
         letter, rate = plume_letters(plume.record.number), plume.record.rate
         if rate is not None:
             found = with_sigma(rate.kg_h, rate.sigma_kg_h, "kg/h")
-            table.add_row(f"plume {letter}", f"{found}, truth {amount(plume.true_kg_h, 'kg/h')}")
+            piece = "" if plume.pieces == 1 else f" for all {plume.pieces} pieces of it"
+            table.add_row(f"plume {letter}", f"{found}, truth {amount(plume.true_kg_h, 'kg/h')}{piece}")
     for name in ("f1", "precision", "recall"):
         table.add_row(f"pixel {name}", f"{getattr(counts, name):.3f}")
     table.add_row("pixel false-positive rate", f"{counts.pixel_fpr:.1e}")

@@ -7,15 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-from jaxtyping import Bool
-from scipy import ndimage
-
 from flame.detection import PixelCounts
 from flame.files import require_writable
 from flame.onboard import Detection, Detectors
 from flame.physics import sensor
-from flame.pipeline.demo_truth import compare_with_truth, true_wind
+from flame.pipeline.demo_truth import compare_with_truth, sources_found, true_wind
 from flame.pipeline.measure import MeasureSettings, measure_scene
 from flame.pipeline.scene_products import PAGE, ProductOptions, write_products
 from flame.plumes import PlumeRecord
@@ -36,10 +32,12 @@ class RatedPlume:
     Attributes:
         record: The plume.
         true_kg_h: What its sources emit.
+        pieces: Found plumes that are of the same source.
     """
 
     record: PlumeRecord
     true_kg_h: float
+    pieces: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +46,9 @@ class DemoResult:
 
     Attributes:
         counts: Detected pixels against the annotator's label.
-        true_plumes: Labelled plumes in the scene.
-        found_plumes: Those of them that a detection touches.
-        false_plumes: Detections that touch no label.
+        true_plumes: Sources whose plume an annotator would draw.
+        found_plumes: Those of them of which a plume was found.
+        false_plumes: Found plumes that are of no source.
         detection: Everything that was found.
         seconds: Time of each step by name.
         report: The page to look at.
@@ -121,18 +119,12 @@ def run_demo(
         out, "FLAME demonstration: a simulated scene", tile.scene, detection, detector, measured, alone, truth
     )
     lap("write products", began)
-    true_plumes, found = _touched(tile.label, detection.mask)
-    detected, right = _touched(detection.mask, tile.label)
+    sources = [each for each in sources_found(tile, measured.plumes) if each.drawn]
     counts = PixelCounts.of(detection.mask, tile.label, tile.scene.valid)
     rated = [
-        RatedPlume(record, known.kg_h)
+        RatedPlume(record, known.kg_h, max(len(each.plumes) for each in sources if record in each.plumes))
         for record, known in zip(measured.plumes, truth.plumes, strict=True)
         if known.kg_h
     ]
-    return DemoResult(counts, true_plumes, found, detected - right, detection, seconds, out / PAGE, tuple(rated))
-
-
-def _touched(own: Bool[np.ndarray, "row col"], other: Bool[np.ndarray, "row col"]) -> tuple[int, int]:
-    """How many connected parts a mask has, and how many of them the other mask touches."""
-    labels, count = ndimage.label(own, np.ones((3, 3)))
-    return int(count), int(np.unique(labels[own & other]).size)
+    found, false = sum(bool(each.plumes) for each in sources), len(measured.plumes) - len(rated)
+    return DemoResult(counts, len(sources), found, false, detection, seconds, out / PAGE, tuple(rated))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Int32
@@ -13,9 +14,9 @@ from flame.pipeline.scene_products import SceneTruth
 from flame.plumes import PlumeRecord, plume_letters
 from flame.products import digits
 from flame.products.plume_section import Truth, headline
-from flame.tile import LabelledTile
+from flame.tile import LabelledTile, PlumeSource
 
-__all__ = ["compare_with_truth", "true_wind"]
+__all__ = ["SourceTruth", "compare_with_truth", "sources_found", "true_wind"]
 
 _EIGHT_NEIGHBOURS = np.ones((3, 3))
 _FARTHEST_PX = 20.0
@@ -30,27 +31,66 @@ def true_wind(tile: LabelledTile) -> tuple[Wind, ...]:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class SourceTruth:
+    """A true source and what was found of it.
+
+    Attributes:
+        source: The source.
+        drawn: Whether its plume is strong enough for an annotator to draw.
+        plumes: The found plumes that are of it, whole or in pieces.
+    """
+
+    source: PlumeSource
+    drawn: bool
+    plumes: tuple[PlumeRecord, ...]
+
+
+def sources_found(tile: LabelledTile, records: Sequence[PlumeRecord]) -> list[SourceTruth]:
+    """What was found of each source; see `compare_with_truth`."""
+    owners, of_records = _owners(tile, records)
+    drawn = set().union(*owners.values())
+    return [
+        SourceTruth(
+            source,
+            number in drawn,
+            tuple(record for record, of in zip(records, of_records, strict=True) if number in of),
+        )
+        for number, source in enumerate(tile.sources)
+    ]
+
+
 def compare_with_truth(tile: LabelledTile, records: Sequence[PlumeRecord]) -> SceneTruth:
     """Which sources each plume is of, and what was found of each source.
 
-    A source belongs to the labelled plume nearest to it, and to each found plume that shares a pixel with that. A label
-    that no source is nearest to is a piece of some plume: the source nearest to it is its own too.
+    A source belongs to the labelled piece nearest to it, and to each found plume that shares a pixel with that. A piece
+    that no source is nearest to is of some plume too: of the source nearest to it.
     """
-    labels, _ = ndimage.label(tile.label, _EIGHT_NEIGHBOURS)
-    own = [_label_of(labels, source.row, source.col) for source in tile.sources]
-    found = [_labels_under(labels, record) for record in records]
+    _, of_records = _owners(tile, records)
     truths = []
-    for record, under in zip(records, found, strict=True):
-        belonging = {number for number, label in enumerate(own) if label in under}
-        belonging |= {_nearest_source(tile, labels == label) for label in under - set(own) if tile.sources}
-        sources = [tile.sources[number] for number in sorted(belonging)]
-        truths.append(_truth(record, sum((source.emission_kg_h for source in sources), 0.0), len(sources)))
-    rows = []
-    for number, (source, label) in enumerate(zip(tile.sources, own, strict=True), start=1):
-        hits = [record for record, under in zip(records, found, strict=True) if label is not None and label in under]
-        rate = digits.amount(source.emission_kg_h, "kg/h")
-        rows.append((f"source {number}", rate, _found(hits, label)))
+    for record, of in zip(records, of_records, strict=True):
+        others = [
+            other.number for other, also in zip(records, of_records, strict=True) if other is not record and also & of
+        ]
+        truths.append(_truth(record, [tile.sources[number] for number in sorted(of)], others))
+    rows = [
+        (f"source {number}", digits.amount(each.source.emission_kg_h, "kg/h"), _found(each))
+        for number, each in enumerate(sources_found(tile, records), start=1)
+    ]
     return SceneTruth(tile.label, truths, rows)
+
+
+def _owners(tile: LabelledTile, records: Sequence[PlumeRecord]) -> tuple[dict[int, set[int]], list[set[int]]]:
+    """Numbers of the sources of each labelled piece, and of each found plume."""
+    labels, count = ndimage.label(tile.label, _EIGHT_NEIGHBOURS)
+    owners: dict[int, set[int]] = {piece: set() for piece in range(1, count + 1)}
+    for number, source in enumerate(tile.sources):
+        if (piece := _label_of(labels, source.row, source.col)) is not None:
+            owners[piece].add(number)
+    for piece, of in owners.items():
+        if not of and tile.sources:
+            of.add(_nearest_source(tile, labels == piece))
+    return owners, [set().union(*(owners[piece] for piece in _labels_under(labels, record))) for record in records]
 
 
 def _nearest_source(tile: LabelledTile, piece: Bool[np.ndarray, "row col"]) -> int:
@@ -59,18 +99,23 @@ def _nearest_source(tile: LabelledTile, piece: Bool[np.ndarray, "row col"]) -> i
     return int(np.argmin(apart))
 
 
-def _found(hits: Sequence[PlumeRecord], label: int | None) -> str:
-    if label is None:
+def _found(of: SourceTruth) -> str:
+    if not of.drawn:
         return "its plume is too faint for anyone to draw"
-    if not hits:
+    if not of.plumes:
         return "not found"
-    return ", ".join(f"plume {plume_letters(record.number)}: {headline(record)}" for record in hits)
+    return ", ".join(f"plume {plume_letters(record.number)}: {headline(record)}" for record in of.plumes)
 
 
-def _truth(record: PlumeRecord, kg_h: float, sources: int) -> Truth:
+def _truth(record: PlumeRecord, sources: Sequence[PlumeSource], others: Sequence[int]) -> Truth:
+    """The truth in words; `others` are found plumes of the same sources."""
     if not sources:
         return Truth(0.0, "Truth: no source here; this plume is a false one.")
-    words = f"Truth: {digits.amount(kg_h, 'kg/h')} from {sources} source{'' if sources == 1 else 's'}."
+    kg_h = sum(source.emission_kg_h for source in sources)
+    words = f"Truth: {digits.amount(kg_h, 'kg/h')} from {len(sources)} source{'' if len(sources) == 1 else 's'}."
+    if others:
+        letters = " and ".join(plume_letters(number) for number in others)
+        return Truth(kg_h, f"{words} Plume {letters} is of the same: each is a piece, and its rate is that of a piece.")
     rate = record.rate
     if rate is not None and rate.sigma_kg_h > 0:
         away = abs(rate.kg_h - kg_h) / rate.sigma_kg_h

@@ -11,7 +11,7 @@ from flame.plumes import SceneRecord
 from flame.products import digits
 from flame.products.map_view import MapView
 from flame.products.stac import item_time
-from flame.scene import AnyScene
+from flame.scene import DEFAULT_MASK, AnyScene, SceneFile, flag_names
 
 __all__ = ["scene_facts", "scene_limits", "scene_making"]
 
@@ -72,8 +72,11 @@ def scene_limits(scene: AnyScene, measured: SceneRecord, facts: Mapping[str, Any
     lines = [_capital(note) for note in measured.notes]
     missing = pixels - facts["usable_pixels"]
     if missing:
-        causes = ", ".join(f"{name} {digits.share(count, pixels)}" for name, count in facts["pixels_flagged"].items())
-        why = f" Causes told by the product: {causes}." if causes else ""
+        masked = flag_names(scene.rule.masked if isinstance(scene, SceneFile) else DEFAULT_MASK)
+        causes = ", ".join(
+            f"{name} {digits.share(count, pixels)}" for name, count in facts["pixels_flagged"].items() if name in masked
+        )
+        why = f" Causes: {causes}." if causes else ""
         lines.append(
             f"{digits.share(missing, pixels)} of the pixels could not be judged; plumes there are not seen.{why}"
         )

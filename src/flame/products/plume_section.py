@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -193,7 +194,7 @@ def _numbers(record: PlumeRecord, truth: Truth | None) -> str:
         rows.append(("Direction", f"toward {shape.to_deg:.0f}° ({_compass(shape.to_deg)})"))
     if record.source.longitude_deg is not None:
         rows.append(("Begins at", digits.place(record.source.longitude_deg, record.source.latitude_deg, 5)))
-    rows.append(("Begins in pixel", f"row {record.source.row:.0f}, column {record.source.col:.0f}"))
+    rows.append(("Begins in pixel", f"row {math.floor(record.source.row)}, column {math.floor(record.source.col)}"))
     if plume.parts > 1:
         rows.append(("Joined from", f"{plume.parts} parts"))
     rows.append(("Mean probability", f"{plume.confidence:.2f}"))

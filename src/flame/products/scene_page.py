@@ -101,7 +101,7 @@ class _Page:
             return "No methane plume found"
         if len(plumes) == 1:
             return f"One methane plume: {headline(plumes[0])}"
-        return f"{len(plumes)} methane plumes, the strongest {headline(plumes[0])}"
+        return f"{len(plumes)} methane plumes, the largest {headline(plumes[0])}"
 
     def data(self) -> dict[str, Any]:
         """What the viewer's script needs."""
@@ -249,7 +249,7 @@ class _Page:
             if items
             else '<p class="empty">No plume was found in the pixels that could be judged.</p>'
         )
-        yield f'<nav class="list" aria-label="Plumes"><h2>Plumes, strongest first</h2>{inside}</nav></section>'
+        yield f'<nav class="list" aria-label="Plumes"><h2>Plumes, largest first</h2>{inside}</nav></section>'
 
     def _help(self) -> str:
         step = self._pictures.step
