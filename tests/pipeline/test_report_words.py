@@ -18,4 +18,4 @@ def test_only_causes_that_mask_a_pixel_are_named_as_such():
     nothing = np.zeros((10, 10), np.float32)
     record = SceneRecord((), nothing, nothing, "a filter")
     (words,) = [line for line in scene_limits(scene, record, facts) if "could not be judged" in line]
-    assert words.endswith("Causes: cloud 10 %.")
+    assert words.endswith("Causes: cloud 10.0 %.")
