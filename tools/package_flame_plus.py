@@ -1,9 +1,10 @@
 """Packages a trained second flame-plus with what was measured of it.
 
-    python tools/package_flame_plus.py RUN OUT.onnx --points operating_points.json --table detection.json
+    python tools/package_flame_plus.py RUN OUT.onnx [--points operating_points.json --table detection.json]
 
-The figures of the sensitivities are those of the real scenes, which the network was not trained on; the manifest names
-the files they came from.
+Benchmarks judge packages, so a network is packaged twice: first without figures, and with them when it has been
+measured. The figures of the sensitivities are those of the real scenes, which the network was not trained on; the
+manifest names the files they came from.
 """
 
 from __future__ import annotations
@@ -51,20 +52,22 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     asked.add_argument("run", type=Path)
     asked.add_argument("out", type=Path)
-    asked.add_argument("--points", type=Path, required=True)
-    asked.add_argument("--table", type=Path, required=True)
+    asked.add_argument("--points", type=Path, help="what benchmarks/operating_points.py wrote")
+    asked.add_argument("--table", type=Path, help="what benchmarks/detection.py wrote")
     asked.add_argument("--name", default="flame-plus")
     asked.add_argument("--note", action="append", default=[], metavar="NAME=TEXT")
     given = asked.parse_args()
-    measured, table = (json.loads(path.read_text()) for path in (given.points, given.table))
-    metrics = {
-        "operating_points": {kind: measured[kind] for kind in measured if isinstance(measured[kind], dict)},
-        "detection": means(table, given.name),
-        "files": [given.points.name, given.table.name],
-    }
+    metrics: dict[str, Any] = {"files": [path.name for path in (given.points, given.table) if path]}
+    sensitivities = None
+    if given.points:
+        measured = json.loads(given.points.read_text())
+        metrics["operating_points"] = {kind: each for kind, each in measured.items() if isinstance(each, dict)}
+        sensitivities = points(measured)
+    if given.table:
+        metrics["detection"] = means(json.loads(given.table.read_text()), given.name)
     notes = dict(note.split("=", 1) for note in given.note)
     _, agreements = export_plus(
-        given.run, given.out, name=given.name, sensitivities=points(measured), notes=notes, metrics=metrics
+        given.run, given.out, name=given.name, sensitivities=sensitivities, notes=notes, metrics=metrics
     )
     for each in agreements:
         print(each)
