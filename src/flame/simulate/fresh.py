@@ -19,6 +19,7 @@ from flame.simulate.foreign import draw_foreign
 from flame.simulate.instrument import draw_band_gain
 from flame.simulate.labels import draw_label
 from flame.simulate.plume_pool import PlumePool
+from flame.simulate.respectral import respectral
 from flame.simulate.settings import FreshSettings
 from flame.tile import PlumeSource
 
@@ -129,6 +130,8 @@ class FreshTiles:
         radiance, valid = ground.radiance(seen), ground.valid
         if rng.uniform() < settings.mix_chance:
             radiance, valid = self._mixed(rng, ground, seen, radiance)
+        if settings.respectral is not None and rng.uniform() < settings.respectral.chance:
+            radiance = respectral(rng, radiance, nominal, valid, settings.respectral)
         if settings.foreign is not None:
             strange = draw_foreign(rng, nominal, valid.shape, settings.foreign)
             if strange is not None:

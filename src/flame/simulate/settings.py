@@ -11,6 +11,7 @@ from flame.errors import FlameError
 from flame.simulate.foreign import ForeignSettings
 from flame.simulate.labels import LabelSettings
 from flame.simulate.plumes import PlumeSettings
+from flame.simulate.respectral import RespectralSettings
 
 __all__ = [
     "AtmosphereSettings",
@@ -196,6 +197,7 @@ class FreshSettings:
         band_mismatch: Each band's own calibration error, likewise.
         mix_chance: Chance that another background takes the place of part of the tile.
         foreign: Materials that no library has; None for none.
+        respectral: How the ground's own spectra are changed; None: not at all.
         label: How labels are drawn; None for none: the enhancement is always there.
     """
 
@@ -209,6 +211,7 @@ class FreshSettings:
     band_mismatch: Range = Range(0.0, 0.008)
     mix_chance: float = 0.2
     foreign: ForeignSettings | None = None
+    respectral: RespectralSettings | None = None
     label: LabelSettings | None = field(default_factory=LabelSettings)
 
 

@@ -18,6 +18,7 @@ from flame.prepare.planes import PlaneSettings, band_weights, prepare_planes
 from flame.simulate import FreshTiles, NoisePool, PlumePool
 from flame.simulate.backgrounds import Background
 from flame.simulate.foreign import ForeignSettings
+from flame.simulate.respectral import RespectralSettings
 from flame.simulate.settings import FreshSettings, Range
 
 __all__ = ["FreshBatch", "FreshSource", "SensorShare", "draw_batch"]
@@ -98,6 +99,7 @@ class FreshSource:
         real_share: How often real ground is taken where a sensor has any.
         settings: How ground is changed.
         planes: How planes are made.
+        respectral: How the spectra of real ground are changed; None: not at all.
     """
 
     simulated: Sequence[Background]
@@ -111,6 +113,7 @@ class FreshSource:
         )
     )
     planes: PlaneSettings = field(default_factory=PlaneSettings)
+    respectral: RespectralSettings | None = field(default_factory=RespectralSettings)
 
     @property
     def largest(self) -> int:
@@ -118,20 +121,27 @@ class FreshSource:
         grounds = [*self.simulated, *(ground for each in self.real.values() for ground in each)]
         return min(int(min(ground.valid.shape)) for ground in grounds)
 
-    def ground(self, rng: np.random.Generator, name: str | None, size: int) -> tuple[Background, FreshSettings]:
-        """A part of some ground, and how it is to be changed."""
+    def ground(
+        self, rng: np.random.Generator, name: str | None, size: int
+    ) -> tuple[tuple[Background, ...], FreshSettings]:
+        """Parts of some ground of one kind, and how it is to be changed."""
         real = self.real.get(name or "", ())
         chosen, settings = self.simulated, self.settings
         if real and rng.uniform() < self.real_share:
             strange = self.settings.foreign and replace(self.settings.foreign, chance=_FOREIGN_ON_REAL)
-            chosen, settings = real, replace(self.settings, mix_chance=0.0, foreign=strange)
-        whole = chosen[int(rng.integers(len(chosen)))]
-        row, col = (int(rng.integers(side - size + 1)) for side in whole.valid.shape)
-        return whole.cut(row, col, size), settings
+            chosen, settings = real, replace(self.settings, foreign=strange, respectral=self.respectral)
+        # The second one may take the place of a part of the first.
+        return tuple(_part(rng, chosen, size) for _ in range(2)), settings
 
     def pool(self, pixel_m: float) -> PlumePool:
         """The plumes whose pixels are the nearest in size."""
         return min(self.plumes, key=lambda pool: abs(np.log(pool.pixel_m / pixel_m)))
+
+
+def _part(rng: np.random.Generator, grounds: Sequence[Background], size: int) -> Background:
+    whole = grounds[int(rng.integers(len(grounds)))]
+    row, col = (int(rng.integers(side - size + 1)) for side in whole.valid.shape)
+    return whole.cut(row, col, size)
 
 
 def _random_bands(rng: np.random.Generator) -> BandSet:
@@ -172,15 +182,15 @@ def draw_batch(
     pixel_m = float(rng.choice([5.0, 30.0, 60.0])) if name is None else sensor(name).pixel_m
     tiles = []
     for _ in range(count * _TRIES):
-        ground, settings = source.ground(rng, name, size)
-        fresh = FreshTiles((ground,), source.pool(pixel_m), source.noise, settings)
-        tile = fresh.draw(rng, bands if ground.any_bands else None, noise_of)
+        grounds, settings = source.ground(rng, name, size)
+        fresh = FreshTiles(grounds, source.pool(pixel_m), source.noise, settings)
+        tile = fresh.draw(rng, bands if grounds[0].any_bands else None, noise_of, index=0)
         try:
             planes, view = prepare_planes(tile.radiance, tile.bands, tile.valid, source.planes)
         except FlameError:
             continue  # a part of the line's dark edge has no background
         if not np.isfinite(planes.fields).all() or not np.isfinite(planes.windows).all():
-            raise FlameError(f"a plane of a tile from {ground.name} is not finite")
+            raise FlameError(f"a plane of a tile from {tile.background} is not finite")
         tiles.append((tile, planes, view))
         if len(tiles) == count:
             break
