@@ -73,7 +73,7 @@ def test_two_flights_in_one_file_are_both_stored(flown, tmp_path):
     for scene in (0, 1):
         told("fly", "lines.bin", "--to", "p.bin", "--model", "m.onnx", "--raw-block", 0, "--scene", scene)
     done = told("ground", "receive", "p.bin", "--out", "ground")
-    assert f"plumes: {2 * len(BOXES)} received, 0 lost, 0 doubled; the flight was started again" in done.stdout
+    assert f"plumes: {2 * len(BOXES)} received, 0 lost, 0 doubled; restarts of the flight: 1" in done.stdout
     assert len((tmp_path / "ground/plumes.jsonl").read_text().splitlines()) == 2 * len(BOXES)
     done = told("ground", "receive", "p.bin", "--out", "ground")
     assert f"plumes: 0 received, 0 lost, {2 * len(BOXES)} doubled" in done.stdout

@@ -153,7 +153,7 @@ def _sum_up(console: Console, station: GroundStation, search: PacketSearch | Non
     for channel, counts in station.summary().items():
         restarts = counts.pop("restarts")
         words = ", ".join(f"{count} {name}" for name, count in counts.items())
-        again = f"; the flight was started again, {restarts} times" if restarts else ""
+        again = f"; restarts of the flight: {restarts}" if restarts else ""
         console.print(f"{channel}: {words}{again}", highlight=False)
     damaged, foreign = station.damaged, station.foreign
     if search is not None:
