@@ -1,7 +1,10 @@
 /* Lines from a file, packets into a file: `example MODEL LINES PACKETS COLUMNS [MASK]`. What an F' or cFS app does with its
- * ports: read the model once, open, push line after line, end the scene. */
+ * ports: read the model once, open, push line after line, end the scene. LINES is radiance and nothing else: float32,
+ * little-endian, line after line, in each line band after band, in each band COLUMNS samples. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "flame.h"
 
@@ -25,12 +28,22 @@ static int say(const char *what, flame_status status) {
     return (int)status;
 }
 
+static FILE *opened(const char *name, const char *how) {
+    FILE *file = fopen(name, how);
+    if (!file) fprintf(stderr, "%s: cannot be %s: %s\n", name, *how == 'r' ? "read" : "written", strerror(errno));
+    return file;
+}
+
 int main(int count, char **words) {
     static union { double aligned; unsigned char bytes[8 << 20]; } model;
-    if (count < 5) return say("example MODEL LINES PACKETS COLUMNS [MASK]", FLAME_NO_ARGUMENT);
-    FILE *image = fopen(words[1], "rb"), *lines = fopen(words[2], "rb");
-    files out = {fopen(words[3], "wb"), count > 5 ? fopen(words[5], "wb") : NULL};
-    if (!image || !lines || !out.packets) return say("cannot open the files", FLAME_NO_ARGUMENT);
+    if (count < 5) {
+        fprintf(stderr, "usage: example MODEL LINES PACKETS COLUMNS [MASK]\n");
+        return FLAME_NO_ARGUMENT;
+    }
+    FILE *image = opened(words[1], "rb"), *lines = opened(words[2], "rb");
+    if (!image || !lines) return FLAME_NO_ARGUMENT;
+    files out = {opened(words[3], "wb"), count > 5 ? opened(words[5], "wb") : NULL};
+    if (!out.packets || (count > 5 && !out.mask)) return FLAME_NO_ARGUMENT;
     flame_options options = {.columns = (uint32_t)atoi(words[4]), .packet = take_packet, .lines = take_lines, .user = &out};
     size_t model_bytes = fread(model.bytes, 1, sizeof(model), image), arena_bytes, read;
     flame_status status = flame_arena_bytes(&model, model_bytes, &options, &arena_bytes);

@@ -40,7 +40,7 @@ def test_lines_become_packets_and_packets_plumes(flown, tmp_path):
     assert done.exit_code == 0
     assert len(re.findall(r"^plume \d of scene 0", done.stdout, re.MULTILINE)) == len(BOXES)
     assert "70 lines (0 bad)" in done.stdout
-    assert "0 damaged or foreign" in done.stdout
+    assert "0 damaged, 0 foreign" in done.stdout
     blocks = sorted((tmp_path / "ground/raw").glob("*.npy"))
     assert blocks
     _, row, col = map(int, blocks[0].stem.split("-"))
@@ -58,10 +58,75 @@ def test_a_damaged_file_of_packets_costs_what_it_struck(flown, tmp_path):
     assert len(re.findall(r"^plume \d of scene 0", done.stdout, re.MULTILINE)) == len(BOXES) - 1
 
 
+@pytest.mark.parametrize("cut", [20, -20])
+def test_a_damaged_first_or_last_packet_is_counted(flown, tmp_path, cut):
+    told("fly", "lines.bin", "--to", "p.bin", "--model", "m.onnx", "--raw-block", 0, "--no-guard")
+    content = bytearray((tmp_path / "p.bin").read_bytes())
+    content[cut] ^= 0xFF
+    (tmp_path / "p.bin").write_bytes(content)
+    done = told("ground", "receive", "p.bin", "--out", "ground")
+    assert done.exit_code == 0
+    assert re.search(r"^1 damaged \(\d+ bytes\), 0 foreign", done.stdout, re.MULTILINE)
+
+
+def test_two_flights_in_one_file_are_both_stored(flown, tmp_path):
+    for scene in (0, 1):
+        told("fly", "lines.bin", "--to", "p.bin", "--model", "m.onnx", "--raw-block", 0, "--scene", scene)
+    done = told("ground", "receive", "p.bin", "--out", "ground")
+    assert f"plumes: {2 * len(BOXES)} received, 0 lost, 0 doubled; restarts of the flight: 1" in done.stdout
+    assert len((tmp_path / "ground/plumes.jsonl").read_text().splitlines()) == 2 * len(BOXES)
+    done = told("ground", "receive", "p.bin", "--out", "ground")
+    assert f"plumes: 0 received, 0 lost, {2 * len(BOXES)} doubled" in done.stdout
+    assert len((tmp_path / "ground/plumes.jsonl").read_text().splitlines()) == 2 * len(BOXES)
+
+
+def test_a_file_without_a_packet_of_this_spacecraft_is_refused(flown, tmp_path):
+    told("fly", "lines.bin", "--to", "p.bin", "--model", "m.onnx", "--raw-block", 0, "--no-guard")
+    (tmp_path / "README.md").write_text("# Nothing to see here\n" * 50)
+    for words, says in (
+        (("README.md",), r"README.md: no packet of APIDs 672 to 676 .*flame fly --to FILE"),
+        (("p.bin", "--first-apid", 100), r"p.bin: .* APIDs 100 to 104 .* are of APID 672, 674: give .*--first-apid"),
+        (("nosuch.bin",), r"nosuch.bin: no such file; give"),
+    ):
+        with pytest.raises(FlameError, match=says):
+            told("ground", "receive", *words, "--out", "ground")
+    assert not (tmp_path / "ground").exists()
+
+
+def test_the_store_itself_is_no_source(flown, tmp_path):
+    told("fly", "lines.bin", "--to", "ground/packets.bin", "--model", "m.onnx", "--raw-block", 0, "--no-guard")
+    with pytest.raises(FlameError, match="give another folder with --out"):
+        told("ground", "receive", "ground/packets.bin", "--out", "ground")
+
+
+def test_what_was_never_sent_is_told(flown):
+    done = told("fly", "lines.bin", "--to", "p.bin", "--model", "m.onnx", "--budget", 10, "--raw-block", 0)
+    assert f"0 bytes sent, 0 dropped, never sent: 1 health and answers, {len(BOXES)} plumes" in done.output
+    done = told("fly", "lines.bin", "--to", "p.bin", "--model", "m.onnx", "--raw-block", 16)
+    assert "nothing left unsent" in done.output
+
+
+def test_lines_that_cannot_be_read_leave_nothing(flown, tmp_path):
+    np.save(tmp_path / "other.npy", np.zeros((3, 4)))
+    for lines in ("nosuch", "other.npy"):
+        with pytest.raises(FlameError, match=lines):
+            told("fly", lines, "--to", "new/p.bin", "--model", "m.onnx")
+    assert not (tmp_path / "new").exists()
+
+
+def test_only_networks_are_offered_to_the_flight_computer():
+    done = told("export-flight", "--help")
+    assert "noise-aware" not in done.output
+    with pytest.raises(FlameError, match="is a filter and no model"):
+        told("export-flight", "--model", "noise-aware-mf", "--out", "model.bin")
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (("fly", "lines.bin", "--to", "p.bin", "--model", "m.onnx", "--commands", "udp:0"), "go together"),
+        (("fly", "nosuch", "--to", "p.bin", "--model", "m.onnx"), "nosuch: no such file; give a file of line frames"),
+        (("fly", "lines.bin", "--to", ".", "--model", "m.onnx"), "cannot write packets to"),
         (("fly", "lines.bin", "--to", "udp:x", "--model", "m.onnx"), "is no address"),
         (("fly", "lines.bin", "--to", "p.bin", "--model", "m.onnx", "--packet-bytes", 20), "512 to 65536"),
         (("fly", "lines.bin", "--to", "p.bin", "--model", "m.onnx", "--first-apid", 2046), "first APID"),

@@ -353,6 +353,19 @@ def test_every_status_has_words_of_its_own(library: ctypes.CDLL) -> None:
     assert library.flame_words(99) == b"no known status"
 
 
+def test_the_example_tells_how_it_is_called_and_what_it_cannot_open(
+    built: Path, tmp_path: Path, small_image: bytes
+) -> None:
+    done = subprocess.run([built / "example"], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert done.stderr == "usage: example MODEL LINES PACKETS COLUMNS [MASK]\n"
+    missing = tmp_path / "nosuch.bin"
+    done = run_example(built, small_image, missing, 48, tmp_path / "run")
+    assert done.returncode != 0
+    assert done.stderr == f"{missing}: cannot be read: No such file or directory\n"
+    assert not (tmp_path / "run" / "packets.bin").exists()
+
+
 def test_half_a_megabyte_of_stack_is_enough(built: Path, tmp_path: Path, small_image: bytes) -> None:
     lines = write_lines(tmp_path / "lines.bin", lines_of("emit", 48))
     limited = ("sh", "-c", 'ulimit -s 512 && exec "$@"', "sh")

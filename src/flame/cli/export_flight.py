@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from flame.cli.options import ModelName, input_path, output_file, sensor_option
+from flame.cli.options import PackagedModel, input_path, output_file, sensor_option
 
 
 def run(
     out: Annotated[Path, output_file("The model image to write.")],
-    model: ModelName = None,
+    model: PackagedModel = None,
     sensor_name: Annotated[
         str | None, sensor_option("Nominal bands of this sensor; by default those that the model was measured with")
     ] = None,

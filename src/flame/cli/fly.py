@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,7 +63,7 @@ def run(
     from flame.onboard.link.flight import FlightProcess, FlightSettings
     from flame.onboard.link.loop import LoopSettings, fly
     from flame.onboard.link.model_store import ModelStore
-    from flame.onboard.link.ports import DatagramPort, PacketSink
+    from flame.onboard.link.ports import DatagramPort, PacketSink, line_bytes, parse_place
     from flame.onboard.link.queue import QueueSettings
     from flame.onboard.telemetry import find_sensors
 
@@ -78,37 +79,46 @@ def run(
         guard=GuardSettings(hang_s=hang or None) if guard else None,
         queue=QueueSettings(packet_bytes=packet_bytes),
     )
+    path = None if parse_place(lines, "tcp") else Path(lines)
+    if path is not None and not path.exists():
+        raise FlameError(f"{lines}: no such file; give a file of line frames, a scene, or tcp:PORT to wait for lines")
     verifier = None if key is None else Verifier(load_public_key(key), state, spacecraft)
     process = FlightProcess(ModelStore(state, model), settings, verifier, find_sensors())
     facts = process.detector.manifest
     console = Console(stderr=True)
     console.print(f"{facts.name} for {facts.sensor} on {process.detector.runtime}, packets to {to}", markup=False)
-    sink, port = PacketSink(to), None if commands is None else DatagramPort(commands)
+    frames = line_bytes(lines) if path is None else _frames(path, facts)
+    first = next(frames, b"")  # lines that cannot be read are told before anything is written
+    port = None if commands is None else DatagramPort(commands)
+    sink = PacketSink(to)
     loop = LoopSettings(rate, budget, health, listen)
     try:
-        fly(process, _frames(lines, facts), sink, port, loop)
+        fly(process, chain([first], frames), sink, port, loop)
     finally:
         sink.close()
         if port is not None:
             port.close()
     end = process.health()
+    unsent = ", ".join(f"{count} {name}" for name, count in process.queue.unsent().items() if count)
     console.print(
-        f"{end.lines} lines, {end.bad_lines} bad; {process.queue.sent_bytes} bytes sent, {end.dropped} dropped"
+        f"{end.lines} lines, {end.bad_lines} bad; {process.queue.sent_bytes} bytes sent, {end.dropped} dropped, "
+        + (f"never sent: {unsent}" if unsent else "nothing left unsent"),
+        highlight=False,
+        soft_wrap=True,
     )
 
 
-def _frames(lines: str, manifest: Manifest) -> Iterator[bytes]:
+def _frames(path: Path, manifest: Manifest) -> Iterator[bytes]:
     """Bytes of line frames; a file that holds none is read as a scene."""
     from flame.onboard.link.line_frames import MAGIC
     from flame.onboard.link.ports import line_bytes
 
-    path = Path(lines)
-    if path.exists() and not _begins_with(path, MAGIC):
-        from flame.io import open_scene
-        from flame.pipeline.scene_lines import scene_frames
+    if _begins_with(path, MAGIC):
+        return line_bytes(str(path))
+    from flame.io import open_scene
+    from flame.pipeline.scene_lines import scene_frames
 
-        return scene_frames(open_scene(path), manifest)
-    return line_bytes(lines)
+    return scene_frames(open_scene(path), manifest)
 
 
 def _begins_with(path: Path, magic: bytes) -> bool:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from flame.onboard.link.ground import GroundStation, Received
     from flame.onboard.link.health import Answer
     from flame.onboard.link.ports import DatagramPort
+    from flame.onboard.link.space_packet import PacketSearch
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 
@@ -98,30 +99,68 @@ def receive(
         float | None, typer.Option(min=0, metavar="S", help="Listen so long; until Ctrl-C unless given.")
     ] = None,
 ) -> None:
-    """Decode space packets, show what they tell and store it."""
+    """Decode space packets, show what they tell and store it.
+
+    What the folder has already is not stored again: the same packets once more count as doubled.
+    """
     from rich.console import Console
 
-    from flame.onboard.link.channels import apids_of
     from flame.onboard.link.ground import GroundStation
     from flame.onboard.link.ports import DatagramPort
-    from flame.onboard.link.space_packet import split_packets
 
     console = Console()
+    packets: Iterable[bytes]
+    search = None
+    if source.startswith("udp:"):
+        packets = _listening(DatagramPort(source), seconds)
+    else:
+        packets = search = _search(Path(source), out, first_apid)
     station = GroundStation(out, first_apid)
     try:
-        if source.startswith("udp:"):
-            packets = _listening(DatagramPort(source), seconds)
-        else:
-            packets = split_packets(Path(source).read_bytes(), apids_of(first_apid).values())
         _take(console, station, packets)
     except KeyboardInterrupt:
         console.print("stopped")
     for block in station.close():
         console.print(f"raw block {block.name}: {block.missing_bytes} of {block.total_bytes} bytes never came")
+    _sum_up(console, station, search, out)
+
+
+def _search(source: Path, out: Path, first_apid: int) -> PacketSearch:
+    """The packets of a file, of which at least one must be there."""
+    from flame.errors import FlameError
+    from flame.onboard.link.channels import apids_of
+    from flame.onboard.link.space_packet import PacketSearch
+
+    if not source.is_file():
+        raise FlameError(f"{source}: no such file; give a file of packets, or udp:PORT to listen at")
+    if source.resolve() == (out / "packets.bin").resolve():
+        raise FlameError(f"{source} is where packets are stored; give another folder with --out")
+    apids = apids_of(first_apid).values()
+    search = PacketSearch(source.read_bytes(), apids)
+    if next(iter(search), None) is not None:
+        return search
+    there = f"no packet of APIDs {min(apids)} to {max(apids)} is in its {source.stat().st_size} bytes"
+    if search.foreign:
+        others = ", ".join(map(str, sorted(search.foreign)[:5]))
+        hint = f"{search.foreign.total()} packets are of APID {others}: give the spacecraft's --first-apid"
+    else:
+        hint = "give a file that `flame fly --to FILE` wrote, or the spacecraft's --first-apid"
+    raise FlameError(f"{source}: {there}; {hint}")
+
+
+def _sum_up(console: Console, station: GroundStation, search: PacketSearch | None, out: Path) -> None:
+    """What came, by channel, and what was no packet of this spacecraft."""
     for channel, counts in station.summary().items():
+        restarts = counts.pop("restarts")
         words = ", ".join(f"{count} {name}" for name, count in counts.items())
-        console.print(f"{channel}: {words}", highlight=False)
-    console.print(f"{station.damaged} damaged or foreign; stored in {out}", markup=False, highlight=False)
+        again = f"; restarts of the flight: {restarts}" if restarts else ""
+        console.print(f"{channel}: {words}{again}", highlight=False)
+    damaged, foreign = station.damaged, station.foreign
+    if search is not None:
+        damaged, foreign = damaged + search.damaged, foreign + search.foreign.total()
+    struck = f" ({search.damaged_bytes} bytes)" if search is not None and search.damaged_bytes else ""
+    words = f"{damaged} damaged{struck}, {foreign} foreign; stored in {out}"
+    console.print(words, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()

@@ -134,6 +134,55 @@ def test_damaged_packets_are_dropped(tmp_path_factory, sent, data):
     station.close()
 
 
+def test_packets_of_others_are_foreign_and_not_damaged(tmp_path):
+    station = GroundStation(tmp_path)
+    assert station.receive(PacketMaker(100).make(Channel.PLUMES, b"theirs")) is None
+    station.close()
+    assert (station.foreign, station.damaged) == (1, 0)
+
+
+def test_a_flight_that_is_started_again_is_stored_too(tmp_path, factory, scene):
+    """Also its raw blocks, which are of the same places in a scene of the same number."""
+    station = GroundStation(tmp_path / "ground")
+    told = []
+    for gain in (1.0, 1.25):
+        process = make_process(tmp_path / f"state {gain}", factory)
+        for row in range(ROWS):
+            process.take_line(Line(row, np.float32(gain) * scene.radiance[:, row]))
+        process.end_scene()
+        told.append([t for p in process.packets(10**9) if (t := station.receive(p)) is not None])
+    assert station.close() == []
+    first, again = ([t.name for t in some if isinstance(t, StoredBlock)] for some in told)
+    assert len({*first, *again}) == len(first) + len(again) == len(list((tmp_path / "ground/raw").glob("*.npy")))
+    for name in again:
+        np.testing.assert_allclose(
+            np.load(tmp_path / f"ground/raw/{name}.npy"),
+            1.25 * np.load(tmp_path / f"ground/raw/{'-'.join(name.split('-')[:3])}.npy"),
+            atol=1e-3,
+        )
+    assert len((tmp_path / "ground/plumes.jsonl").read_text().splitlines()) == 2 * len(BOXES)
+    assert station.summary()["plumes"] == {"received": 2 * len(BOXES), "lost": 0, "doubled": 0, "restarts": 1}
+
+
+def test_a_second_station_in_the_same_folder_stores_nothing_twice_and_ends_what_was_left(tmp_path, sent):
+    packets, _ = sent
+    first = GroundStation(tmp_path)
+    for packet in packets[::2]:
+        first.receive(packet)
+    assert first.close()
+    for _ in range(2):
+        station = GroundStation(tmp_path)
+        for packet in packets:
+            station.receive(packet)
+        assert station.close() == []
+    assert sum(counts["doubled"] for counts in station.summary().values()) == len(packets)
+    assert len((tmp_path / "packets.bin").read_bytes()) == sum(map(len, packets))
+    assert len((tmp_path / "plumes.jsonl").read_text().splitlines()) == len(BOXES)
+    assert len((tmp_path / "health.jsonl").read_text().splitlines()) == 1
+    for block in (tmp_path / "raw").glob("*.npy"):
+        assert np.isfinite(np.load(block)).all()
+
+
 def test_a_lossy_block_keeps_the_lines_that_came(tmp_path, sent):
     raw = [p for p in sent[0] if int.from_bytes(p[:2], "big") & 0x7FF == 0x2A1]
     station = GroundStation(tmp_path)

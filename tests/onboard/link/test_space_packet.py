@@ -12,6 +12,7 @@ from spacepackets.ccsds.time import CdsShortTimestamp
 from flame.onboard.downlink import PacketError
 from flame.onboard.link.channels import Channel, PacketMaker, apids_of, channel_of
 from flame.onboard.link.space_packet import (
+    PacketSearch,
     Sequence,
     SpacePacket,
     crc16,
@@ -115,6 +116,41 @@ def test_packets_are_found_between_noise_as_a_stock_parser_finds_them(datas, noi
     clean = b"".join(packets)
     found = parse_space_packets(clean, [PacketId(PacketType.TM, False, apid)]).tm_list
     assert [bytes(packet) for packet in found] == packets
+
+
+def three_packets():
+    maker = PacketMaker(0x100, timed=False)
+    return [bytearray(maker.make(Channel.HEALTH, b"%d of three" % number)) for number in range(3)]
+
+
+@pytest.mark.parametrize("struck", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)])
+def test_every_damaged_packet_is_counted_also_the_first_and_the_last(struck):
+    packets = three_packets()
+    for number in struck:
+        packets[number][9] ^= 0x40
+    search = PacketSearch(b"".join(packets), [0x102])
+    assert len(list(search)) == 3 - len(struck)
+    assert search.damaged == len(struck)
+    assert search.damaged_bytes == sum(len(packets[number]) for number in struck)
+    assert not search.foreign
+
+
+def test_what_is_cut_off_and_what_is_noise_is_counted():
+    content = b"noise" + b"".join(three_packets())[:-3]
+    search = PacketSearch(content, [0x102])
+    assert len(list(search)) == 2
+    assert search.damaged == 2
+    assert search.damaged_bytes == 5 + len(three_packets()[2]) - 3
+
+
+def test_packets_of_others_are_counted_by_apid():
+    others = PacketMaker(0x300)
+    content = b"".join([others.make(Channel.RAW, b"x"), *three_packets(), others.make(Channel.COMMANDS, b"y")])
+    search = PacketSearch(content, [0x102])
+    for _ in range(2):  # a second look counts the same
+        assert len(list(search)) == 3
+        assert dict(search.foreign) == {0x301: 1, 0x304: 1}
+        assert search.damaged == search.damaged_bytes == 0
 
 
 def test_each_channel_counts_for_itself_and_begins_again_after_14_bits():

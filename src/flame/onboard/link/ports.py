@@ -89,8 +89,12 @@ class PacketSink:
         self._to = parse_place(place, "udp")
         self._file: BinaryIO | None = None
         if self._to is None:
-            Path(place).parent.mkdir(parents=True, exist_ok=True)
-            self._file = Path(place).open("ab")  # noqa: SIM115  closed by `close`
+            try:
+                Path(place).parent.mkdir(parents=True, exist_ok=True)
+                self._file = Path(place).open("ab")  # noqa: SIM115  closed by `close`
+            except OSError as failure:
+                words = f"cannot write packets to {place}: {failure.strerror}; give a file or udp:HOST:PORT"
+                raise PortError(words) from None
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
     def send(self, content: bytes) -> None:

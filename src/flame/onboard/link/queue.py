@@ -100,6 +100,14 @@ class DownlinkQueue:
             self.sent_bytes += len(packet)
             yield packet
 
+    def unsent(self) -> dict[str, int]:
+        """How many things wait, by kind; a raw block of which some parts were sent is one of them."""
+        return {
+            "health and answers": len(self._told),
+            "plumes": len(self._plumes),
+            "raw blocks": len(self._blocks) + (self._under_way is not None),
+        }
+
     def _next_size(self) -> int | None:
         """An upper bound of the next packet's size, found without taking it out."""
         if self._told:

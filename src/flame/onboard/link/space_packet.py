@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 import struct
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,6 +17,7 @@ __all__ = [
     "IDLE_APID",
     "MOST_DATA_BYTES",
     "OVERHEAD_BYTES",
+    "PacketSearch",
     "Sequence",
     "SpacePacket",
     "crc16",
@@ -126,23 +128,69 @@ def decode_space_packet(content: bytes) -> SpacePacket:
     return SpacePacket(apid, sequence & 0x3FFF, body, Sequence(sequence >> 14), time, bool(kind & 0x1000))
 
 
-def split_packets(received: bytes, apids: Iterable[int], command: bool = False) -> Iterator[bytes]:
-    """Every undamaged packet of these APIDs in a stretch of bytes, such as a file; damage costs what it struck only.
+class PacketSearch:
+    """Finds every undamaged packet of some APIDs in a stretch of bytes, such as a file, and counts what else is there.
+
+    Damage costs what it struck only. Packets of others are known as such at the beginning and behind whole packets;
+    behind damage the search is for those that are wanted.
 
     Args:
         received: The bytes.
         apids: Which APIDs to look for.
         command: Whether commands are looked for, or telemetry.
+
+    Attributes:
+        foreign: Whole packets of others, by APID.
+        damaged: Packets that were struck or cut off; a stretch of bytes that is no packet counts as one.
+        damaged_bytes: How many bytes of what was searched are in no whole packet.
     """
-    wanted = {int(command) << 12 | apid for apid in apids}
-    at = 0
-    while at + _HEADER.size <= len(received):
-        kind, _, length = _HEADER.unpack_from(received, at)
-        end = at + _HEADER.size + length + 1
-        whole = kind & ~0x800 in wanted and end <= len(received) and not crc16(received[at:end])
-        if whole:
-            yield received[at:end]
-        at = end if whole else at + 1
+
+    def __init__(self, received: bytes, apids: Iterable[int], command: bool = False) -> None:
+        self._received = received
+        self._wanted = {int(command) << 12 | apid for apid in apids}
+        self.foreign: Counter[int] = Counter()
+        self.damaged = self.damaged_bytes = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The packets, one after another; the counts are right when there are no more."""
+        self.foreign.clear()
+        self.damaged = self.damaged_bytes = 0
+        at = known = 0  # all bytes before `known` are accounted for
+        while at + _HEADER.size <= len(self._received):
+            (kind,) = _CHECK.unpack_from(self._received, at)
+            wanted = kind & ~0x800 in self._wanted
+            packet = self._whole(at) if wanted or (at == known and not kind >> 13) else None
+            if packet is None:
+                at += 1
+                continue
+            self._note_damage(known, at)
+            at = known = at + len(packet)
+            if wanted:
+                yield packet
+            else:
+                self.foreign[kind & 0x7FF] += 1
+        self._note_damage(known, len(self._received))
+
+    def _end(self, at: int) -> int:
+        """Where a packet that begins here says that it ends."""
+        return at + _HEADER.size + int(_HEADER.unpack_from(self._received, at)[2]) + 1
+
+    def _whole(self, at: int) -> bytes | None:
+        packet = self._received[at : self._end(at)]
+        return packet if len(packet) == self._end(at) - at > _HEADER.size + _CHECK.size and not crc16(packet) else None
+
+    def _note_damage(self, at: int, end: int) -> None:
+        """Counts the packets of a stretch by their headers, as far as these can be followed."""
+        self.damaged_bytes += end - at
+        while at < end:
+            self.damaged += 1
+            readable = at + _HEADER.size <= end and _CHECK.unpack_from(self._received, at)[0] & ~0x800 in self._wanted
+            at = self._end(at) if readable else end
+
+
+def split_packets(received: bytes, apids: Iterable[int], command: bool = False) -> Iterator[bytes]:
+    """Every undamaged packet of these APIDs in a stretch of bytes, as `PacketSearch` finds them."""
+    return iter(PacketSearch(received, apids, command))
 
 
 def _time_bytes(time: datetime) -> bytes:
