@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 from flame.errors import FlameError
 
-__all__ = ["Wind", "WindError", "usual_wind_sigma_m_s"]
+__all__ = ["CALM_M_S", "Wind", "WindError", "usual_wind_sigma_m_s"]
+
+CALM_M_S = 1.0
+"""A wind below this is too weak to carry a plume steadily."""
 
 _CALM_SIGMA_SHARE = 0.5
 _MOST_SIGMA_M_S = 1.5
 _MOST_SPEED_M_S = 120.0
-_CALM_M_S = 1.0
 
 
 class WindError(FlameError):
@@ -56,9 +58,14 @@ class Wind:
         return usual_wind_sigma_m_s(self.speed_m_s) if self.sigma_m_s is None else self.sigma_m_s
 
     @property
+    def words(self) -> str:
+        """Speed and source, for people."""
+        return f"wind of {self.speed_m_s:.2g} m/s ({self.source})"
+
+    @property
     def is_calm(self) -> bool:
         """Whether it is too weak to carry a plume steadily."""
-        return self.speed_m_s < _CALM_M_S
+        return self.speed_m_s < CALM_M_S
 
     @classmethod
     def of_components(
