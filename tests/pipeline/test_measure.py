@@ -133,6 +133,10 @@ def test_what_a_file_lacks_is_told_of_a_scene_without_plumes_or_without_time_or_
         assert record.plumes == ()
         assert len(record.wind_notes) == 1
         assert words in record.wind_notes[0]
+    near.write_text("latitude,longitude,speed\n36.1,3.0,9\n")
+    record = measure_scene(scene, nothing, "x", MeasureSettings(wind_files=(near,), check=False))
+    assert ([wind.speed_m_s for wind in record.winds], record.wind_notes) == ([9.0], ())
+    near.write_text("time,latitude,longitude,speed\n1999-02-28T06:30:00Z,36.1,3.0,9\n")
     record = measure_scene(timeless, detection, "x", MeasureSettings(wind_files=(near,), check=False))
     assert record.plumes[0].rates == ()
     assert any("does not say when" in note for note in record.plumes[0].notes)

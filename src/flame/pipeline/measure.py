@@ -136,16 +136,17 @@ def measure_scene(
     notes = [site.maps.note] if site.maps.note else []
     if found and not (settings.winds or settings.wind_files):
         notes.append("no wind was given: rates are for each m/s of wind; give --wind or --wind-file")
+    winds = site.winds.of_scene(site.middle())
     return SceneRecord(
         tuple(numbered),
         site.maps.enhancement_ppm_m,
         site.maps.sigma_ppm_m,
         site.maps.source,
-        settings.winds,
+        winds,
         settings.coefficients,
         _limits(scene.acquisition.sensor, settings.winds),
         tuple(notes),
-        site.winds.notes(found, site.middle()),
+        site.winds.notes(found, winds),
     )
 
 

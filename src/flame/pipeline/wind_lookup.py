@@ -42,18 +42,18 @@ class WindLookup:
                 notes.append(f"no wind from {path.name}: {reason}")
         return winds
 
-    def notes(self, plumes: Iterable[PlumeRecord], middle: PlumePoint) -> tuple[str, ...]:
+    def of_scene(self, middle: PlumePoint) -> tuple[Wind, ...]:
+        """The winds given; if no plume asked the files, also theirs in the middle of the scene."""
+        return self._given if self._places else tuple(self.at(middle, []))
+
+    def notes(self, plumes: Iterable[PlumeRecord], winds: Iterable[Wind]) -> tuple[str, ...]:
         """What to know of the scene's winds, once for each file or wind.
 
         Args:
             plumes: What was found, measured.
-            middle: Of the scene: where files are asked if no plume asked them.
+            winds: The scene's, from `of_scene`.
         """
-        told = {}
-        if not self._places:
-            for wind in self.at(middle, []):
-                if wind.note:
-                    told[wind.source, wind.note] = f"{wind.words}: {wind.note}"
+        told = {(wind.source, wind.note): f"{wind.words}: {wind.note}" for wind in winds if wind.note}
         for plume in plumes:
             for rate in plume.rates:
                 for note in rate.all_notes:

@@ -165,7 +165,7 @@ class SceneRecord:
         enhancement_ppm_m: Methane enhancement, not smoothed; 0 where not usable.
         sigma_ppm_m: Its standard deviation, infinite where not usable.
         enhancement_source: What retrieved them, for people.
-        winds: The winds that were given by hand; those of files are in each plume's rates.
+        winds: The winds that were given by hand; those of files are in each plume's rates, or here if no plume has one.
         coefficients: Name of the effective-wind coefficients.
         limits: What the scene could have shown, by wind; empty where nothing was simulated for its sensor.
         notes: What a reader should know of all plumes.
