@@ -159,6 +159,9 @@ def test_grib_by_gdal(tmp_path):
     wind = read_wind(path, datetime(2024, 2, 28, 12, 10, tzinfo=UTC), 68.0, 25.5)
     assert wind.speed_m_s == pytest.approx(5.0, rel=1e-3)
     assert wind.from_deg == pytest.approx(np.rad2deg(np.arctan2(-3.0, 4.0)) % 360.0, abs=0.1)
+    assert wind.error_m_s == pytest.approx(1.5, rel=1e-3)  # an even field has the usual error
+    assert wind.note == ""  # the file states m/s
+    check_wind_file(path)
 
 
 @pytest.mark.parametrize(

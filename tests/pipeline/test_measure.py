@@ -188,6 +188,14 @@ def test_the_key_tells_settings_and_the_content_of_wind_files_apart(tmp_path):
     assert MeasureSettings(winds=(WIND,)).key() != MeasureSettings().key()
 
 
+def test_a_file_that_is_being_written_to_later_does_not_end_a_watch(tmp_path):
+    file = tmp_path / "w.csv"
+    file.write_text("latitude,longitude,speed\n36.1,3.0,4\n")
+    settings = MeasureSettings(wind_files=(file,))
+    file.write_text("latitude,longitude,speed\n36.1,3.0,4\n36.")
+    assert settings.absolute() is settings
+
+
 def test_the_ground_is_learned_without_the_plumes():
     """What is read beside a plume does not depend on how strong the plume is, and the plume itself comes out right."""
     found = []

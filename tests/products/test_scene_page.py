@@ -227,7 +227,7 @@ def test_many_plumes_have_a_list_and_the_strongest_a_part_each(tmp_path):
 
 def test_the_index_leads_to_every_scene_and_says_what_failed(tmp_path):
     facts = {"time": None, "sensor": None, "rows": 2, "columns": 3, "usable_pixels": 5}
-    plume = {"plume_id": "x-A", "rate_kg_h": 1234.5, "rate_sigma_kg_h": 310.2, "spectral_p_value": 0.02, "wind_m_s": 0.9}
+    plume = {"plume_id": "x-A", "rate_kg_h": 1234.5, "rate_sigma_kg_h": 310.2, "wind_m_s": 0.9, "spectral_p_value": 0.1}
     weak = {"plume_id": "y-A", "mass_kg": 3.0, "mass_sigma_kg": 1.0}
     entries = [
         IndexEntry("y.nc", "y/report.html", facts, [weak]),

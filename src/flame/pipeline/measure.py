@@ -97,7 +97,9 @@ class MeasureSettings:
             check_wind_file(path)
 
     def absolute(self) -> MeasureSettings:
-        """The same, with wind files that another process finds too."""
+        """The same, with wind files that another process finds too; files that it finds already are not read again."""
+        if all(path.is_absolute() for path in self.wind_files):
+            return self
         return replace(self, wind_files=tuple(path.absolute() for path in self.wind_files))
 
     def key(self) -> str:
