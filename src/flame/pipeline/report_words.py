@@ -54,7 +54,7 @@ def scene_making(facts: Mapping[str, Any], measured: SceneRecord) -> dict[str, s
         "Run by": facts["runtime"],
         "Enhancement by": facts["enhancement"],
     }
-    if any(plume.rates for plume in measured.plumes):
+    if any(plume.rates or plume.unit_rate for plume in measured.plumes):
         made["Effective wind"] = f"coefficients “{measured.coefficients}”"
     if measured.plumes:
         light = measured.plumes[0].light
