@@ -9,7 +9,7 @@ import rasterio
 from rasterio.shutil import copy as copy_raster
 from rasterio.transform import from_origin
 
-from flame.io.wind import read_wind
+from flame.io.wind import check_wind_file, read_wind
 from flame.physics import WindError
 
 NOON = datetime(2024, 2, 28, 12, 30, tzinfo=UTC)
@@ -66,13 +66,52 @@ def _era5(path, longitudes=(67.0, 67.25, 67.5, 67.75, 68.0), packed=False):
     return path
 
 
+def _even_grid(path, speed, unit="m s**-1"):
+    """The same wind from the west everywhere."""
+    _era5(path)
+    with h5py.File(path, "r+") as file:
+        file["u10"][...] = speed
+        for name in ("u10", "v10"):
+            if unit is not None:
+                file[name].attrs["units"] = unit
+    return path
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_era5_netcdf_is_interpolated_in_place_and_time(tmp_path, packed):
     wind = read_wind(_era5(tmp_path / "era5.nc", packed=packed), NOON, 67.375, 25.5)
     assert wind.speed_m_s == pytest.approx(1.5 + 0.5)
     assert wind.from_deg == pytest.approx(270.0)
-    # Nine points at two times around: speeds 1, 2, 3 and 2, 3, 4 (nearest column is the third).
-    assert wind.sigma_m_s == pytest.approx(np.std([1, 2, 3, 2, 3, 4]))
+    # Nine points at two times around: speeds 1, 2, 3 and 2, 3, 4 (nearest column is the third); and half the speed.
+    assert wind.sigma_m_s == pytest.approx(np.hypot(1.0, np.std([1, 2, 3, 2, 3, 4])))
+
+
+@pytest.mark.parametrize(("speed", "sigma"), [(2.0, 1.0), (8.0, 1.5)])
+def test_a_smooth_grid_still_has_the_error_of_a_weather_model(tmp_path, speed, sigma):
+    assert read_wind(_even_grid(tmp_path / "era5.nc", speed), NOON, 67.5, 25.5).error_m_s == pytest.approx(sigma)
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor"),
+    [
+        ("m s**-1", 1.0), ("m/s", 1.0), ("m s-1", 1.0), ("km h**-1", 1 / 3.6), ("km/h", 1 / 3.6),
+        ("knots", 0.514444), ("kt", 0.514444), ("kn", 0.514444), (np.bytes_(b"m s-1"), 1.0),
+    ],
+)  # fmt: skip
+def test_winds_are_read_in_their_unit(tmp_path, unit, factor):
+    wind = read_wind(_even_grid(tmp_path / "era5.nc", 9.0, unit), NOON, 67.5, 25.5)
+    assert wind.speed_m_s == pytest.approx(9.0 * factor, rel=1e-5)
+    assert wind.note == ""
+
+
+def test_no_unit_is_m_s_and_said_and_an_unknown_one_is_refused(tmp_path):
+    for unit in (None, ""):
+        wind = read_wind(_even_grid(tmp_path / "era5.nc", 9.0, unit), NOON, 67.5, 25.5)
+        assert (wind.speed_m_s, "no unit" in wind.note) == (9.0, True)
+    path = _even_grid(tmp_path / "era5.nc", 9.0, "furlong fortnight-1")
+    for attempt in (lambda: read_wind(path, NOON, 67.5, 25.5), lambda: check_wind_file(path)):
+        with pytest.raises(WindError, match=r"era5\.nc: winds in 'furlong fortnight-1'; known are"):
+            attempt()
 
 
 def test_era5_longitudes_from_0_to_360(tmp_path):
@@ -120,6 +159,9 @@ def test_grib_by_gdal(tmp_path):
     wind = read_wind(path, datetime(2024, 2, 28, 12, 10, tzinfo=UTC), 68.0, 25.5)
     assert wind.speed_m_s == pytest.approx(5.0, rel=1e-3)
     assert wind.from_deg == pytest.approx(np.rad2deg(np.arctan2(-3.0, 4.0)) % 360.0, abs=0.1)
+    assert wind.error_m_s == pytest.approx(1.5, rel=1e-3)  # an even field has the usual error
+    assert wind.note == ""  # the file states m/s
+    check_wind_file(path)
 
 
 @pytest.mark.parametrize(
@@ -128,11 +170,20 @@ def test_grib_by_gdal(tmp_path):
         ("lat,lon,speed\n60,68,3\n", "within 100 km"),
         ("lat,lon,speed\n25,68,fast\n", "row 2: speed 'fast'"),
         ("lat,lon\n25,68\n", "neither speed nor u and v"),
-        ("speed\n3\n", "no place"),
+        ("speed\n3\n", "no column of latitude and longitude among its columns speed; expected columns such as time,"),
+        ("lat,lon,speed\n25,,3\n", "row 2: no place"),
+        ("lat,lon,speed\n95,68,3\n", "row 2: latitude 95.0, longitude 68.0 is no place on Earth"),
+        ("lat,lon,speed\n25,nan,3\n", "no place on Earth"),
+        ("lat,lon,speed\n25,68,nan\n", "row 2: a wind of nan"),
+        ('lat,lon,speed\n25,68,"4,5"\n', "speed '4,5' is no number; write a decimal point"),
+        ("lat;lon;speed\n25;68;3\n", "not separated by commas"),
+        ("lat,lon,speed\n", "has no row of wind"),
+        ("lat,lon,speed\n25,68," + 200_000 * "4" + "\n", "no table of winds"),
         ("lat,lon,speed,time\n25,68,3,noon\n", "2024-02-28T06:30:00Z"),
         ("lat,lon,speed,time\n25,68,3,2024-02-20T00:00:00Z\n", "hours may lie between"),
         ("lat,lon,speed\n25,68,-3\n", "row 2: a wind of -3"),
-        ("", "within 100 km"),
+        ("", "empty; expected columns such as time,latitude,longitude,speed,direction"),
+        ('{"a":', "FeatureCollection"),
         ('{"features": 3}', "FeatureCollection"),
         ('{"features": [{"geometry": null}]}', "FeatureCollection"),
     ],
@@ -140,7 +191,34 @@ def test_grib_by_gdal(tmp_path):
 def test_broken_tables_say_what_is_wrong(tmp_path, text, words):
     with pytest.raises(WindError, match=words) as told:
         read_wind(_csv(tmp_path, text), NOON, 68.0, 25.0)
-    assert "wind.csv" in str(told.value)
+    assert str(told.value).startswith(str(tmp_path / "wind.csv"))
+    if not any(scene in words for scene in ("within", "between")):  # which only a scene can tell
+        with pytest.raises(WindError) as told_before:
+            check_wind_file(tmp_path / "wind.csv")
+        assert str(told_before.value) == str(told.value)
+
+
+def test_what_a_scene_may_take_winds_from_passes_the_check(tmp_path):
+    check_wind_file(_csv(tmp_path, "time,lat,lon,speed\n2024-02-28T12:00:00Z,25,68,3\n"))
+    check_wind_file(_era5(tmp_path / "era5.nc"))
+    (tmp_path / "era5.nc").write_text("changed")
+    with pytest.raises(WindError, match=r"named as netCDF or GRIB, but it is neither"):
+        check_wind_file(tmp_path / "era5.nc")
+
+
+def test_a_wind_of_any_day_is_no_wind_of_a_scene_without_a_time(tmp_path):
+    timed = _csv(tmp_path, "time,lat,lon,speed\n1999-02-28T12:00:00Z,25,68,3\n")
+    with pytest.raises(WindError, match="does not say when it was taken; give --wind"):
+        read_wind(timed, None, 68.0, 25.0)
+
+
+def test_other_netcdf_files_are_told_by_what_they_lack(tmp_path):
+    path = tmp_path / "granule.nc"
+    with h5py.File(path, "w") as file:
+        file["radiance"] = np.zeros((2, 2, 3))
+    with pytest.raises(WindError) as told:
+        check_wind_file(path)
+    assert str(told.value).startswith(f"{path}: has no variable u10 or u; a netCDF file of winds has u10, v10")
 
 
 def test_broken_grids_say_what_is_wrong(tmp_path):
@@ -155,10 +233,14 @@ def test_broken_grids_say_what_is_wrong(tmp_path):
         path.write_bytes(content)
         with pytest.raises(WindError, match=name):
             read_wind(path, NOON, 67.5, 25.5)
+        with pytest.raises(WindError, match=name):
+            check_wind_file(path)
     with pytest.raises(WindError, match="does not reach"):
         read_wind(tmp_path / "era5.nc", NOON, 10.0, 25.5)
-    with pytest.raises(WindError, match="several times"):
+    with pytest.raises(WindError, match="does not say when it was taken"):
         read_wind(tmp_path / "era5.nc", None, 67.5, 25.5)
+    with pytest.raises(WindError, match="a folder"):
+        check_wind_file(tmp_path)
     with pytest.raises(WindError, match="no such file"):
         read_wind(tmp_path / "none.nc", NOON, 67.5, 25.5)
     with pytest.raises(WindError, match="place is not known"):

@@ -208,8 +208,10 @@ def test_winds_and_coefficients_reach_the_products_from_the_command_line(model, 
     assert facts["coefficients"] == "hygas"
     again = CliRunner().invoke(app, [*words, "--wind", "5,270", "--coefficients", "hygas", "--no-spectral-check"])
     assert "finished before" not in again.output  # another wind: done again
+    (tmp_path / "odd.csv").write_text("time;latitude;longitude;speed\n2024-02-28T06:30:00Z;25;68;3\n")
     for wrong, says in (
         (["--wind", "fast"], "is no wind"),
+        (["--wind-file", str(tmp_path / "odd.csv")], "not separated by commas"),
         (["--wind-file", str(tmp_path / "absent.csv")], "no such file"),
         (["--coefficients", "varon"], "no effective-wind coefficients"),
         (["--workers", "2", "--scheduler", "tcp://x"], "give one of them"),
@@ -217,6 +219,24 @@ def test_winds_and_coefficients_reach_the_products_from_the_command_line(model, 
         refused = CliRunner().invoke(app, [*words, *wrong])
         assert isinstance(refused.exception, FlameError), refused.output
         assert says in str(refused.exception)
+
+
+def test_a_wind_file_without_a_wind_for_a_scene_is_told_on_the_console_and_in_record_and_report(model, tmp_path):
+    chip = _chip(tmp_path / "x.npz")
+    (tmp_path / "far.csv").write_text("latitude,longitude,speed\n-60,3.0,9\n")
+    words = ["detect", str(chip), "--out", str(tmp_path / "out"), "--model", model, "--no-spectral-check"]
+    words += ["--wind-file", str(tmp_path / "far.csv")]
+    for _ in range(2):  # a scene that was finished before has no wind either
+        result = CliRunner().invoke(app, words)
+        assert result.exit_code == 0, result.output
+        assert "  no wind from far.csv" in result.output
+    folder = tmp_path / "out" / "x"
+    facts = json.loads((folder / "detection.json").read_text())
+    assert facts["wind_notes"][0].startswith("no wind from far.csv")
+    assert facts["wind_notes"][0] in facts["notes"]
+    page = (folder / "report.html").read_text()
+    assert "No wind from far.csv" in page
+    assert "none for this scene" in page
 
 
 def test_a_worker_with_another_flame_refuses(model, tmp_path):

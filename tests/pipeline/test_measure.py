@@ -106,15 +106,69 @@ def test_winds_of_a_file_are_looked_up_at_the_plume_and_what_it_lacks_is_told(se
     near.write_text("time,latitude,longitude,speed,direction\n2024-02-28T06:30:00Z,36.1,3.0,3.5,270\n")
     far.write_text("time,latitude,longitude,speed,direction\n2024-02-28T06:30:00Z,-20,3.0,9,270\n")
     settings = MeasureSettings(wind_files=(near, far), check=False)
-    plume = measure_scene(scene, detection, "x", settings).plumes[0]
+    record = measure_scene(scene, detection, "x", settings)
+    plume = record.plumes[0]
     assert {rate.wind.speed_m_s for rate in plume.rates} == {3.5}
     assert {rate.wind.source for rate in plume.rates} == {"near.csv"}
     assert any("no wind from far.csv" in note for note in plume.notes)
+    assert len(record.wind_notes) == 1
+    assert record.wind_notes[0].startswith("no wind from far.csv")
+    assert str(tmp_path) not in record.wind_notes[0]
+
+
+def test_what_a_file_lacks_is_told_of_a_scene_without_plumes_or_without_time_or_place(seen, tmp_path):
+    scene, _, _, detection = seen
+    far, near = tmp_path / "far.csv", tmp_path / "near.csv"
+    far.write_text("latitude,longitude,speed\n-20,3.0,9\n")
+    near.write_text("time,latitude,longitude,speed\n1999-02-28T06:30:00Z,36.1,3.0,9\n")
+    nothing = replace(detection, mask=np.zeros_like(detection.mask))
+    timeless = replace(scene, acquisition=replace(scene.acquisition, time=None))
+    for each, file, words in (
+        (scene, far, "within 100 km of 36.1"),
+        (scene, near, "hours may lie between"),
+        (timeless, near, "does not say when it was taken"),
+        (replace(scene, geo=None), far, "place is not known"),
+    ):
+        record = measure_scene(each, nothing, "x", MeasureSettings(wind_files=(file,), check=False))
+        assert record.plumes == ()
+        assert len(record.wind_notes) == 1
+        assert words in record.wind_notes[0]
+    near.write_text("latitude,longitude,speed\n36.1,3.0,9\n")
+    record = measure_scene(scene, nothing, "x", MeasureSettings(wind_files=(near,), check=False))
+    assert ([wind.speed_m_s for wind in record.winds], record.wind_notes) == ([9.0], ())
+    near.write_text("time,latitude,longitude,speed\n1999-02-28T06:30:00Z,36.1,3.0,9\n")
+    record = measure_scene(timeless, detection, "x", MeasureSettings(wind_files=(near,), check=False))
+    assert record.plumes[0].rates == ()
+    assert any("does not say when" in note for note in record.plumes[0].notes)
+
+
+def test_a_calm_is_told_of_plume_and_scene_and_does_not_lead(seen):
+    scene, _, _, detection = seen
+    calm = Wind(0.4, 0.0)
+    record = measure_scene(scene, detection, "x", MeasureSettings(winds=(calm, WIND), check=False))
+    plume = record.plumes[0]
+    assert plume.rate.wind is WIND
+    assert not plume.shape.wind_disagrees
+    told = [note for note in plume.all_notes if "nearly calm" in note]
+    assert told == ["wind of 0.4 m/s (given): nearly calm: the plume is not steady, trust the mass more than the rate"]
+    assert list(record.wind_notes) == told
+
+
+def test_the_rate_for_each_m_s_agrees_with_the_rates(seen):
+    scene, _, _, detection = seen
+    plume = measure_scene(scene, detection, "x", MeasureSettings(winds=(WIND,), check=False)).plumes[0]
+    by_fetch = next(rate for rate in plume.rates if rate.method == "fetch")
+    unit = plume.unit_rate
+    assert unit.kg_h_per_m_s * WIND.speed_m_s + unit.offset_kg_h == pytest.approx(by_fetch.kg_h)
+    assert unit.coefficients == "flame"
 
 
 def test_what_cannot_be_meant_is_refused_before_the_work(tmp_path):
     with pytest.raises(WindError, match="no such file"):
         MeasureSettings(wind_files=(tmp_path / "absent.csv",))
+    (tmp_path / "wind.csv").write_text("time;latitude;longitude;speed\n")
+    with pytest.raises(WindError, match="not separated by commas"):
+        MeasureSettings(wind_files=(tmp_path / "wind.csv",))
     with pytest.raises(RateError, match="known are flame"):
         MeasureSettings(coefficients="varon")
     assert set(coefficient_sets()) == {"flame", "emit", "hygas", "hypergas"}
@@ -122,15 +176,24 @@ def test_what_cannot_be_meant_is_refused_before_the_work(tmp_path):
 
 def test_the_key_tells_settings_and_the_content_of_wind_files_apart(tmp_path):
     file = tmp_path / "w.csv"
-    file.write_text("a")
+    row = "latitude,longitude,speed\n36.1,3.0,"
+    file.write_text(f"{row}4\n")
     first = MeasureSettings(wind_files=(file,))
     (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "w.csv").write_text("a")
+    (tmp_path / "other" / "w.csv").write_text(f"{row}4\n")
     assert MeasureSettings(wind_files=(tmp_path / "other" / "w.csv",)).key() == first.key()
     before = first.key()
-    file.write_text("b")
+    file.write_text(f"{row}5\n")
     assert first.key() != before
     assert MeasureSettings(winds=(WIND,)).key() != MeasureSettings().key()
+
+
+def test_a_file_that_is_being_written_to_later_does_not_end_a_watch(tmp_path):
+    file = tmp_path / "w.csv"
+    file.write_text("latitude,longitude,speed\n36.1,3.0,4\n")
+    settings = MeasureSettings(wind_files=(file,))
+    file.write_text("latitude,longitude,speed\n36.1,3.0,4\n36.")
+    assert settings.absolute() is settings
 
 
 def test_the_ground_is_learned_without_the_plumes():

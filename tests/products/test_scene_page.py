@@ -6,6 +6,7 @@ import html
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -13,6 +14,8 @@ import pytest
 from page_samples import UTM, glt_grid, sample_maps, sample_mask, sample_record, sample_report, sample_scene
 from PIL import Image
 
+from flame.physics import Wind
+from flame.plumes import UnitRate
 from flame.products.geolocate import map_grid
 from flame.products.index_page import IndexEntry, write_index_page
 from flame.products.layers import SceneMaps
@@ -104,6 +107,21 @@ def test_the_page_says_the_numbers_with_their_sigmas(tmp_path):
     assert "340 kg/h" in page
     assert "spectrum not checked" in page
     assert "spectrum agrees with methane" in page
+
+
+def test_a_calm_and_the_law_of_a_rate_stand_beside_the_numbers(tmp_path):
+    scene = sample_scene((60, 80), UTM)
+    maps = sample_maps(scene)
+    record = sample_record(scene, maps, wind=Wind(0.5, 250.0))
+    first = record.plumes[0]
+    rates = tuple(replace(rate, note="nearly calm: trust the mass") for rate in first.rates)
+    calm = replace(first, rates=rates, unit_rate=UnitRate(290.0, 25.0, 31.0, "fetch", "flame"))
+    write_scene_page(tmp_path / "r.html", scene, maps, replace(record, plumes=(calm,)), sample_report())
+    page = (tmp_path / "r.html").read_text()
+    assert "± is one standard deviation. Nearly calm: trust the mass</p>" in page
+    assert page.count("kg/h; nearly calm: trust the mass</td>") == 2  # by every method
+    assert '<span class="less">41.2 ± 3.4 kg, nearly calm' in page
+    assert "290 ± 25 kg/h, plus 31 kg/h; by mass over fetch, ± without the wind&#x27;s error" in page
 
 
 def test_without_wind_or_place_it_says_so(tmp_path):
@@ -209,7 +227,7 @@ def test_many_plumes_have_a_list_and_the_strongest_a_part_each(tmp_path):
 
 def test_the_index_leads_to_every_scene_and_says_what_failed(tmp_path):
     facts = {"time": None, "sensor": None, "rows": 2, "columns": 3, "usable_pixels": 5}
-    plume = {"plume_id": "x-A", "rate_kg_h": 1234.5, "rate_sigma_kg_h": 310.2, "spectral_p_value": 0.02}
+    plume = {"plume_id": "x-A", "rate_kg_h": 1234.5, "rate_sigma_kg_h": 310.2, "wind_m_s": 0.9, "spectral_p_value": 0.1}
     weak = {"plume_id": "y-A", "mass_kg": 3.0, "mass_sigma_kg": 1.0}
     entries = [
         IndexEntry("y.nc", "y/report.html", facts, [weak]),
@@ -222,4 +240,4 @@ def test_the_index_leads_to_every_scene_and_says_what_failed(tmp_path):
     assert "no &lt;such&gt; file" in page
     assert './x%20%231/report.html"' in page
     assert page.index("x-A") < page.index("y-A")  # by rate, not by order
-    assert "1,230 ± 310 kg/h" in page
+    assert page.count("1,230 ± 310 kg/h, nearly calm") == 2  # by scene and by plume

@@ -9,6 +9,8 @@ import pytest
 from page_samples import UTM, sample_maps, sample_record, sample_scene
 
 from flame.files import WriteError
+from flame.physics import Wind
+from flame.plumes import UnitRate
 from flame.products.fields import FIELD_SETS, field_columns, named_properties
 from flame.products.geojson import read_features, write_records
 from flame.products.tables import COLUMNS, renamed_features, write_csv, write_features
@@ -64,6 +66,24 @@ def test_the_table_says_what_the_geojson_says(features, tmp_path):
             assert float(row[name]) == feature["properties"][name]
     assert rows[1]["spectral_p_value"] == ""  # it was not checked
     assert rows[1]["notes"] == "the plume reaches the edge of what could be seen"
+
+
+def test_a_calm_and_the_law_of_a_rate_stand_in_the_files(tmp_path):
+    scene = sample_scene()
+    first, *_ = sample_record(scene, sample_maps(scene), wind=Wind(0.5, 270.0, source="mast", note="no unit")).plumes
+    calm = replace(first, rates=tuple(replace(rate, note="nearly calm: trust the mass") for rate in first.rates))
+    calm = replace(calm, unit_rate=UnitRate(290.0, 25.0, 31.0, "fetch", "flame"))
+    write_records(tmp_path / "p.geojson", [calm], UTM, EXTRA)
+    (feature,) = read_features(tmp_path / "p.geojson")
+    own = feature["properties"]
+    words = ["wind of 0.5 m/s (mast): nearly calm: trust the mass", "wind of 0.5 m/s (mast): no unit"]
+    assert own["notes"] == words
+    assert (own["kg_h_per_m_s"], own["sigma_kg_h_per_m_s"], own["kg_h_offset"]) == (290.0, 25.0, 31.0)
+    assert own["kg_h_per_m_s_basis"].startswith("rate by fetch = kg_h_per_m_s * (wind at 10 m in m/s) + kg_h_offset")
+    write_csv(tmp_path / "p.csv", [feature])
+    (row,) = _rows(tmp_path / "p.csv")
+    assert row["notes"] == "; ".join(words)
+    assert row["kg_h_offset"] == "31.0"
 
 
 def test_every_column_is_a_property_of_some_plume(features):

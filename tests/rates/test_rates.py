@@ -7,6 +7,7 @@ from flame.physics import Wind, WindError, kg_per_m2_from_ppm_m
 from flame.rates import (
     Air,
     EffectiveWind,
+    PlumeFigures,
     PlumeMass,
     PlumePixels,
     RateError,
@@ -19,6 +20,7 @@ from flame.rates import (
     ime_rate,
     line_density,
     plume_mass,
+    plume_rates,
 )
 
 
@@ -143,6 +145,15 @@ def test_fetch_of_a_line_and_of_one_pixel():
     line = PlumePixels(np.arange(5) * 30.0, np.zeros(5), np.ones(5), 900.0)
     assert fetch_m(line) == pytest.approx(150.0)
     assert fetch_m(PlumePixels(np.zeros(1), np.zeros(1), np.ones(1), 900.0)) == pytest.approx(30.0)
+
+
+def test_a_calm_is_not_the_rate_to_state_if_there_is_another_wind():
+    figures = PlumeFigures(PlumeMass(100.0, 5.0, 5.0, 0.0, 1e6, 7.16e-7), (), 1000.0, 900.0, None)
+    laws = {"ime": EffectiveWind(0.6, 0.1), "fetch": EffectiveWind(1.2, 0.1)}
+    calm, strong, weak = Wind(0.5), Wind(5.0), Wind(2.0)
+    rates = plume_rates(figures, [calm, strong, weak], laws, np.random.default_rng(0))
+    assert [rate.wind for rate in rates] == [strong, strong, weak, weak, calm, calm]
+    assert ["calm" in rate.note for rate in rates] == [False] * 4 + [True] * 2
 
 
 @pytest.mark.parametrize("text", ["", "fast", "1,2,3,4", "nan,0", "-3,0", "3,nan", "3,90,-1"])

@@ -44,6 +44,8 @@ class OutcomePrinter:
             tell(f"{outcome.source}: {plumes}, finished before (--force does it again)")
         else:
             tell(f"{outcome.source}: {plumes}, {outcome.seconds:.2f} s, {outcome.model}")
+        for note in outcome.notes:
+            tell(f"  {note}")
         if (saved := outcome.downlink) is not None and self._downlink:
             tell(
                 f"  downlink: {saved.packet_bytes} bytes of packets for {saved.scene_bytes / 1e6:.1f} MB of "

@@ -58,13 +58,14 @@ def run(
     console = Console(markup=False, highlight=False, soft_wrap=True)
     printer, detectors = OutcomePrinter(console), Detectors(model, runtime, threads, asked)
     outcomes: dict[str, Outcome] = {}
+    checked = measure.absolute()  # once: a table that a mast still writes to must not end the watch
 
     def told(outcome: Outcome) -> None:
         printer.told(outcome)
         outcomes[outcome.source] = outcome
 
     def detect(scenes: Sequence[Path]) -> list[Outcome]:
-        return detect_files(scenes, out, detectors, told, options, measure=measure, earlier=list(outcomes.values()))
+        return detect_files(scenes, out, detectors, told, options, measure=checked, earlier=list(outcomes.values()))
 
     console.print(f"watching {folder}; Ctrl-C ends")
     try:

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from flame.errors import FlameError
 
-__all__ = ["Wind", "WindError", "usual_wind_sigma_m_s"]
+__all__ = ["CALM_M_S", "Wind", "WindError", "usual_wind_sigma_m_s"]
+
+CALM_M_S = 1.0
+"""A wind below this is too weak to carry a plume steadily."""
 
 _CALM_SIGMA_SHARE = 0.5
 _MOST_SIGMA_M_S = 1.5
@@ -32,12 +35,14 @@ class Wind:
         from_deg: Where it blows from, clockwise from north, as weather services write it; None if not known.
         sigma_m_s: Standard deviation of the speed; `usual_wind_sigma_m_s` if nothing better is known.
         source: Who says so.
+        note: What a reader should know of it, or nothing.
     """
 
     speed_m_s: float
     from_deg: float | None = None
     sigma_m_s: float | None = None
     source: str = "given"
+    note: str = ""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.speed_m_s) and 0.0 <= self.speed_m_s <= _MOST_SPEED_M_S):
@@ -51,6 +56,16 @@ class Wind:
     def error_m_s(self) -> float:
         """The stated standard deviation of the speed, or the usual one."""
         return usual_wind_sigma_m_s(self.speed_m_s) if self.sigma_m_s is None else self.sigma_m_s
+
+    @property
+    def words(self) -> str:
+        """Speed and source, for people."""
+        return f"wind of {self.speed_m_s:.2g} m/s ({self.source})"
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether it is too weak to carry a plume steadily."""
+        return self.speed_m_s < CALM_M_S
 
     @classmethod
     def of_components(

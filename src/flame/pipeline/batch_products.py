@@ -140,6 +140,7 @@ _SHOWN = frozenset(
     (
         "rate_kg_h",
         "rate_sigma_kg_h",
+        "wind_m_s",
         "mass_kg",
         "mass_sigma_kg",
         "peak_ppm_m",

@@ -14,9 +14,9 @@ from scipy import ndimage
 from flame.detection import Plume, measure_plume, plume_labels
 from flame.detection.spectral_check import SpectralCheck, check_spectrum
 from flame.errors import FlameError
-from flame.io.wind import read_wind
+from flame.io.wind import check_wind_file
 from flame.onboard import Detection
-from flame.physics import Wind, WindError
+from flame.physics import Wind
 from flame.pipeline.retrieval import (
     Retrieval,
     Surroundings,
@@ -25,6 +25,7 @@ from flame.pipeline.retrieval import (
     retrieve,
     retrieve_again,
 )
+from flame.pipeline.wind_lookup import WindLookup
 from flame.plumes import DetectionLimit, LightPath, PlumePoint, PlumeRecord, SceneRecord, UnitRate, plume_letters
 from flame.products.geolocate import longitude_latitude, pixel_area_m2
 from flame.rates import (
@@ -44,7 +45,7 @@ from flame.rates import (
     plume_mass,
     plume_rates,
 )
-from flame.scene import AnyScene
+from flame.scene import AnyScene, GeoGrid
 
 __all__ = ["REACH_M", "REACH_PX", "MeasureSettings", "measure_scene", "reach_px"]
 
@@ -93,11 +94,12 @@ class MeasureSettings:
             raise RateError(f"no effective-wind coefficients '{self.coefficients}'; known are {known}")
         _ = Air(self.temperature_k, self.pressure_pa).kg_per_m2  # which refuses what is no air
         for path in self.wind_files:
-            if not path.is_file():
-                raise WindError(f"{path}: no such file; give CSV, GeoJSON, netCDF or GRIB, or --wind SPEED,DIRECTION")
+            check_wind_file(path)
 
     def absolute(self) -> MeasureSettings:
-        """The same, with wind files that another process finds too."""
+        """The same, with wind files that another process finds too; files that it finds already are not read again."""
+        if all(path.is_absolute() for path in self.wind_files):
+            return self
         return replace(self, wind_files=tuple(path.absolute() for path in self.wind_files))
 
     def key(self) -> str:
@@ -136,15 +138,17 @@ def measure_scene(
     notes = [site.maps.note] if site.maps.note else []
     if found and not (settings.winds or settings.wind_files):
         notes.append("no wind was given: rates are for each m/s of wind; give --wind or --wind-file")
+    winds = site.winds.of_scene(site.middle())
     return SceneRecord(
         tuple(numbered),
         site.maps.enhancement_ppm_m,
         site.maps.sigma_ppm_m,
         site.maps.source,
-        settings.winds,
+        winds,
         settings.coefficients,
         _limits(scene.acquisition.sensor, settings.winds),
         tuple(notes),
+        site.winds.notes(found, winds),
     )
 
 
@@ -171,6 +175,7 @@ class _Weighed:
     figures: PlumeFigures
     shape: PlumeShape
     rates: tuple[Rate, ...]
+    unit_rate: UnitRate | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,6 +197,7 @@ class _Site:
     def __init__(self, scene: AnyScene, detection: Detection, maps: Retrieval, settings: MeasureSettings) -> None:
         self._scene, self._detection, self._settings = scene, detection, settings
         self.maps = replace(maps, enhancement_ppm_m=maps.enhancement_ppm_m.copy(), sigma_ppm_m=maps.sigma_ppm_m.copy())
+        self.winds = WindLookup(settings.winds, settings.wind_files, scene.acquisition.time)
         self._light = LightPath.of(scene.acquisition)
         self._labels: Int32[np.ndarray, "row col"] = plume_labels(detection.mask, reach_px(scene))
 
@@ -236,7 +242,7 @@ class _Site:
             figures=figures,
             light=self._light,
             rates=weighed.rates if weighed else (),
-            unit_rate=UnitRate.of(figures) if figures else None,
+            unit_rate=weighed.unit_rate if weighed else None,
             check=_checked(view, rng, notes) if self._settings.check else None,
             notes=tuple(notes),
         )
@@ -274,7 +280,7 @@ class _Site:
 
         mass = weighed(mask, rng)
         pixels = PlumePixels(east_m, north_m, maps[0][mask].astype(np.float64) - mass.background_ppm_m, area_m2)
-        winds = self._winds(self._point(view, find_shape(pixels, _direction(settings.winds)).source), notes)
+        winds = self.winds.at(self._point(view, find_shape(pixels, _direction(settings.winds)).source), notes)
         shape = find_shape(pixels, _direction(winds))
         if shape.wind_disagrees:
             notes.append("the plume runs across the wind: one of the two is not what it seems")
@@ -284,9 +290,10 @@ class _Site:
         density = line_density(pixels, shape, mass.kg_per_m2)
         figures = PlumeFigures(mass, others, shape.fetch_m, shape.length_m, density)
         laws = coefficients_by_method(settings.coefficients, self._scene.acquisition.sensor)
-        if winds and not laws:
+        if not laws:
             notes.append(f"no rate: there are no coefficients '{settings.coefficients}' for this sensor")
-        return _Weighed(figures, shape, plume_rates(figures, winds, laws, rng, settings.coefficients))
+        rates = plume_rates(figures, winds, laws, rng, settings.coefficients)
+        return _Weighed(figures, shape, rates, UnitRate.of(figures, laws, settings.coefficients))
 
     def _ground(self, view: _View) -> tuple[Float[np.ndarray, " pixel"], Float[np.ndarray, " pixel"], float]:
         """Place of each pixel of a plume in metres about one of them, and the area of one."""
@@ -303,25 +310,24 @@ class _Site:
         east_m = np.deg2rad(east_deg) * _EARTH_M * np.cos(np.deg2rad(latitude[0]))
         return east_m, north_m, pixel_area_m2(geo, float(np.median(rows)) + 0.5, float(np.median(cols)) + 0.5)
 
-    def _winds(self, source: PlumePoint, notes: list[str]) -> list[Wind]:
-        """The winds given, and those that the files have for the plume; what a file lacks is told."""
-        winds = list(self._settings.winds)
-        place = [np.nan if angle is None else angle for angle in (source.longitude_deg, source.latitude_deg)]
-        for path in self._settings.wind_files:
-            try:
-                winds.append(read_wind(path, self._scene.acquisition.time, *place))
-            except WindError as reason:
-                notes.append(f"no wind from {path.name}: {reason}")
-        return winds
-
     def _point(self, view: _View, index: int) -> PlumePoint:
         """The centre of one of a plume's pixels."""
         row, col = (float(places[index]) + 0.5 for places in np.nonzero(view.mask))
-        placed: list[float | None] = [None, None]
-        if self._scene.geo is not None:
-            found = longitude_latitude(self._scene.geo.window(*view.window), np.array([row]), np.array([col]))
-            placed = [float(angle[0]) if np.isfinite(angle[0]) else None for angle in found]
-        return PlumePoint(view.window[0].start + row, view.window[1].start + col, *placed)
+        geo = None if self._scene.geo is None else self._scene.geo.window(*view.window)
+        return PlumePoint(view.window[0].start + row, view.window[1].start + col, *_placed(geo, row, col))
+
+    def middle(self) -> PlumePoint:
+        """The middle of the scene."""
+        row, col = (size / 2 for size in self._scene.shape)
+        return PlumePoint(row, col, *_placed(self._scene.geo, row, col))
+
+
+def _placed(geo: GeoGrid | None, row: float, col: float) -> tuple[float | None, float | None]:
+    """Longitude and latitude of a point, None where not known."""
+    if geo is None:
+        return None, None
+    lon, lat = (float(angle[0]) for angle in longitude_latitude(geo, np.array([row]), np.array([col])))
+    return lon if np.isfinite(lon) else None, lat if np.isfinite(lat) else None
 
 
 def _checked(view: _View, rng: np.random.Generator, notes: list[str]) -> SpectralCheck | None:
@@ -337,7 +343,9 @@ def _checked(view: _View, rng: np.random.Generator, notes: list[str]) -> Spectra
 
 
 def _direction(winds: Sequence[Wind]) -> float | None:
-    return next((wind.from_deg for wind in winds if wind.from_deg is not None), None)
+    """Where the first wind with a direction is from; a calm's says little, so it is asked last."""
+    steady_first = sorted(winds, key=lambda wind: wind.is_calm)
+    return next((wind.from_deg for wind in steady_first if wind.from_deg is not None), None)
 
 
 def _at_edge(view: _View, plume: Plume, shape: tuple[int, int]) -> bool:

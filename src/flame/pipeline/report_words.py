@@ -35,13 +35,14 @@ def scene_facts(scene: AnyScene, measured: SceneRecord, facts: Mapping[str, Any]
 def _wind(measured: SceneRecord) -> str:
     winds = {rate.wind for plume in measured.plumes for rate in plume.rates} or set(measured.winds)
     if not winds:
-        return "none given"
+        return "none for this scene" if measured.wind_notes else "none given"
     first = max(winds, key=lambda wind: wind.speed_m_s)
     if len(winds) > 1:
         least = min(wind.speed_m_s for wind in winds)
         return f"{digits.amount(least, figures=2)} to {digits.amount(first.speed_m_s, 'm/s', 2)}, {len(winds)} winds"
     words = digits.with_sigma(first.speed_m_s, first.error_m_s, "m/s")
-    return words if first.from_deg is None else f"{words} from {first.from_deg % 360:.0f}°"
+    calm = ", nearly calm" if first.is_calm else ""
+    return words + ("" if first.from_deg is None else f" from {first.from_deg % 360:.0f}°") + calm
 
 
 def scene_making(facts: Mapping[str, Any], measured: SceneRecord) -> dict[str, str]:
@@ -53,7 +54,7 @@ def scene_making(facts: Mapping[str, Any], measured: SceneRecord) -> dict[str, s
         "Run by": facts["runtime"],
         "Enhancement by": facts["enhancement"],
     }
-    if any(plume.rates for plume in measured.plumes):
+    if any(plume.rates or plume.unit_rate for plume in measured.plumes):
         made["Effective wind"] = f"coefficients “{measured.coefficients}”"
     if measured.plumes:
         light = measured.plumes[0].light
@@ -69,7 +70,7 @@ def scene_making(facts: Mapping[str, Any], measured: SceneRecord) -> dict[str, s
 def scene_limits(scene: AnyScene, measured: SceneRecord, facts: Mapping[str, Any]) -> list[str]:
     """What was not done and what to be careful with."""
     pixels = facts["rows"] * facts["columns"]
-    lines = [_capital(note) for note in measured.notes]
+    lines = [_capital(note) for note in (*measured.notes, *measured.wind_notes)]
     missing = pixels - facts["usable_pixels"]
     if missing:
         masked = flag_names(scene.rule.masked if isinstance(scene, SceneFile) else DEFAULT_MASK)

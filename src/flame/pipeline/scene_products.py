@@ -242,7 +242,8 @@ def _facts(
         "enhancement": measured.enhancement_source,
         "coefficients": measured.coefficients,
         "could_show": [asdict(limit) for limit in measured.limits],
-        "notes": list(measured.notes),
+        "notes": [*measured.notes, *measured.wind_notes],
+        "wind_notes": list(measured.wind_notes),
         "seconds": {name: round(value, 4) for name, value in asdict(detection.timings).items()},
         "software": SOFTWARE,
     }

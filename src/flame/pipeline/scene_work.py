@@ -40,6 +40,7 @@ class Outcome:
         downlink: What its packets save, if they were asked for.
         failure: Why there is nothing.
         disk_full: Whether it failed because the disk is full, as all others would.
+        notes: What to know of its winds: files that had none for it, calms.
     """
 
     source: str
@@ -51,6 +52,7 @@ class Outcome:
     downlink: DataReduction | None = None
     failure: str | None = None
     disk_full: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def succeeded(self) -> bool:
@@ -171,6 +173,7 @@ def _outcome(scene: SceneInput, folder: SceneFolder, record: Any, state: Literal
         str(record["model"]),
         float(record["seconds"]["total_s"]),
         None if saved is None else DataReduction(**saved),
+        notes=tuple(printable(str(note)) for note in record.get("wind_notes", ())),
     )
 
 

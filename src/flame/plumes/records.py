@@ -5,6 +5,7 @@ A detection gives a mask; these records are what products show. They hold number
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ from flame.detection import Plume
 from flame.detection.spectral_check import SpectralCheck
 from flame.physics import Wind
 from flame.plumes.light import LightPath
-from flame.rates import SECONDS_PER_HOUR, PlumeFigures, PlumeMass, PlumeShape, Rate
+from flame.rates import EffectiveWind, PlumeFigures, PlumeMass, PlumeShape, Rate, plume_rates
 
 __all__ = ["DetectionLimit", "PlumePoint", "PlumeRecord", "SceneRecord", "UnitRate", "plume_letters"]
 
@@ -38,21 +39,52 @@ class PlumePoint:
 
 @dataclass(frozen=True)
 class UnitRate:
-    """What a plume would emit for each m/s of wind: the answer where no wind is known.
+    """What a plume would emit in a wind that is not known yet: `kg_h_per_m_s * U10 + offset_kg_h`.
+
+    That is the rate by `method` exactly, with the same coefficients.
 
     Attributes:
-        kg_h_per_m_s: `3600 IME / fetch`; times the wind at 10 m it is the rate by fetch.
-        sigma_kg_h_per_m_s: Its standard deviation, by the mass alone.
+        kg_h_per_m_s: Rate for each m/s of wind at 10 m.
+        sigma_kg_h_per_m_s: Its standard deviation, by the mass and what the coefficients leave over. As a share it is
+            that of the whole rate too, before the wind's own error.
+        offset_kg_h: What is added, whatever the wind.
+        method: "fetch", or another if the coefficients have none for it.
+        coefficients: Their name.
     """
 
     kg_h_per_m_s: float
     sigma_kg_h_per_m_s: float
+    offset_kg_h: float = 0.0
+    method: str = "fetch"
+    coefficients: str = ""
 
     @classmethod
-    def of(cls, figures: PlumeFigures) -> UnitRate:
-        """Of a plume of that mass and fetch."""
-        share = SECONDS_PER_HOUR / figures.fetch_m
-        return cls(share * figures.mass.ime_kg, share * figures.mass.sigma_kg)
+    def of(cls, figures: PlumeFigures, laws: Mapping[str, EffectiveWind], name: str = "") -> UnitRate | None:
+        """Of a plume, by the fetch law that its rates use, or the first there is; None without coefficients.
+
+        Args:
+            figures: What was measured of it.
+            laws: Effective-wind coefficients by method.
+            name: Of the coefficients, for people.
+        """
+        method = "fetch" if "fetch" in laws else next(iter(laws), None)
+        if method is None:
+            return None
+        law = laws[method]
+        rates = plume_rates(figures, [Wind(1.0, None, 0.0)], {method: law}, np.random.default_rng(0))
+        if not rates:
+            return None
+        share = law.slope / law.at(1.0)
+        slope, sigma = share * rates[0].kg_h, share * rates[0].sigma_kg_h
+        return cls(slope, sigma, rates[0].kg_h - slope, method, name)
+
+    @property
+    def basis(self) -> str:
+        """What the numbers are, in a sentence."""
+        return (
+            f"rate by {self.method} = kg_h_per_m_s * (wind at 10 m in m/s) + kg_h_offset, coefficients "
+            f"'{self.coefficients}'; sigma by mass and coefficients, without the wind's error"
+        )
 
 
 @dataclass(frozen=True)
@@ -88,7 +120,7 @@ class PlumeRecord:
         figures: Mass, also under other outlines, and what else rates follow from; None where the scene is not placed.
         light: The light's path, which the mass takes out.
         rates: Emission rates, one for each wind and method; empty without wind.
-        unit_rate: Rate for each m/s of wind.
+        unit_rate: Rate for each m/s of wind; None where there is no mass, or no coefficients for the sensor.
         check: The check of its spectrum; None if it was not made.
         notes: What a reader should know, in sentences.
     """
@@ -114,8 +146,14 @@ class PlumeRecord:
 
     @property
     def rate(self) -> Rate | None:
-        """The rate to state if only one is: by the integrated mass, with the wind given first."""
+        """The rate to state if only one is: by the integrated mass, with the first wind that is no calm."""
         return self.rates[0] if self.rates else None
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """Its notes, and what its rates and their winds note, once for each wind."""
+        told = [f"{rate.wind.words}: {note}" for rate in self.rates for note in rate.all_notes]
+        return (*self.notes, *dict.fromkeys(told))
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,10 +165,11 @@ class SceneRecord:
         enhancement_ppm_m: Methane enhancement, not smoothed; 0 where not usable.
         sigma_ppm_m: Its standard deviation, infinite where not usable.
         enhancement_source: What retrieved them, for people.
-        winds: The winds that were given by hand; those of files are in each plume's rates.
+        winds: The winds that were given by hand; those of files are in each plume's rates, or here if no plume has one.
         coefficients: Name of the effective-wind coefficients.
         limits: What the scene could have shown, by wind; empty where nothing was simulated for its sensor.
         notes: What a reader should know of all plumes.
+        wind_notes: What a reader should know of the winds: files that had none for this scene, calms, units.
     """
 
     plumes: tuple[PlumeRecord, ...]
@@ -141,6 +180,7 @@ class SceneRecord:
     coefficients: str = ""
     limits: tuple[DetectionLimit, ...] = ()
     notes: tuple[str, ...] = ()
+    wind_notes: tuple[str, ...] = ()
 
 
 def plume_letters(number: int) -> str:

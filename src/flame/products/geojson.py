@@ -172,7 +172,7 @@ def measured_properties(record: PlumeRecord) -> dict[str, Any]:
         "source_col": record.source.col,
         "image_direction_deg": round(record.image_deg, 1),
         "rates": [_rate_properties(rate) for rate in record.rates],
-        "notes": list(record.notes),
+        "notes": list(record.all_notes),
     }
     if record.source.longitude_deg is not None and record.source.latitude_deg is not None:
         properties |= {
@@ -207,6 +207,8 @@ def measured_properties(record: PlumeRecord) -> dict[str, Any]:
         properties |= {
             "kg_h_per_m_s": _figures(unit.kg_h_per_m_s),
             "sigma_kg_h_per_m_s": _figures(unit.sigma_kg_h_per_m_s),
+            "kg_h_offset": _figures(unit.offset_kg_h),
+            "kg_h_per_m_s_basis": unit.basis,
         }
     if (check := record.check) is not None:
         properties |= {

@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from flame.physics.wind import CALM_M_S
 from flame.products import digits
 from flame.products.html_page import file_link, table, write_page
 
@@ -130,10 +131,17 @@ def _strength(plume: Mapping[str, Any]) -> float:
 
 def _rate(plume: Mapping[str, Any]) -> str:
     if plume.get("rate_kg_h") is not None:
-        return escape(digits.with_sigma(plume["rate_kg_h"], plume.get("rate_sigma_kg_h"), "kg/h"))
+        return _kg_h(plume)
     if plume.get("mass_kg") is not None:
         return escape(digits.with_sigma(plume["mass_kg"], plume.get("mass_sigma_kg"), "kg"))
     return escape(digits.amount(plume.get("peak_ppm_m"), "ppm m"))
+
+
+def _kg_h(plume: Mapping[str, Any]) -> str:
+    """The rate, and whether it is of a calm."""
+    wind = plume.get("wind_m_s")
+    calm = ", nearly calm" if wind is not None and wind < CALM_M_S else ""
+    return escape(digits.with_sigma(plume.get("rate_kg_h"), plume.get("rate_sigma_kg_h"), "kg/h") + calm)
 
 
 def _plume(page: str | None, plume: Mapping[str, Any]) -> list[str]:
@@ -142,7 +150,7 @@ def _plume(page: str | None, plume: Mapping[str, Any]) -> list[str]:
     p_value = plume.get("spectral_p_value")
     return [
         file_link(page, name) if page else escape(name),
-        escape(digits.with_sigma(plume.get("rate_kg_h"), plume.get("rate_sigma_kg_h"), "kg/h")),
+        _kg_h(plume),
         escape(digits.with_sigma(plume.get("mass_kg"), plume.get("mass_sigma_kg"), "kg")),
         escape(digits.amount(plume.get("peak_ppm_m"), "ppm m")),
         escape(place),

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from flame.detection.spectral_check import SpectralCheck
-from flame.plumes import PlumeRecord, plume_letters
+from flame.plumes import PlumeRecord, UnitRate, plume_letters
 from flame.products import digits
 from flame.products.colours import Photo
 from flame.products.html_page import data_uri
@@ -117,6 +117,8 @@ def plume_choice(record: PlumeRecord, detailed: bool) -> str:
     less = []
     if record.rate is not None and record.mass is not None:
         less.append(digits.with_sigma(record.mass.ime_kg, record.mass.sigma_kg, "kg"))
+        if record.rate.wind.is_calm:
+            less.append("nearly calm")
     if record.shape is not None:
         less.append(f"{digits.length(record.shape.length_m)} long")
     if not less:
@@ -179,10 +181,7 @@ def _numbers(record: PlumeRecord, truth: Truth | None) -> str:
     if mass is not None:
         rows.append(("Methane in the plume", digits.with_sigma(mass.ime_kg, mass.sigma_kg, "kg")))
     if record.unit_rate is not None:
-        unit = record.unit_rate
-        rows.append(
-            ("Rate for each m/s of wind", digits.with_sigma(unit.kg_h_per_m_s, unit.sigma_kg_h_per_m_s, "kg/h"))
-        )
+        rows.append(("Rate for each m/s of wind at 10 m", _unit_rate(record.unit_rate)))
     rows.append(("Peak enhancement", digits.amount(plume.peak_ppm_m, "ppm m")))
     rows.append(("Mean enhancement", digits.amount(plume.mean_ppm_m, "ppm m")))
     if mass is not None:
@@ -214,10 +213,20 @@ def _basis(record: PlumeRecord) -> str:
     rate = record.rate
     if rate is not None:
         wind = digits.with_sigma(rate.wind.speed_m_s, rate.wind.error_m_s, "m/s")
-        return f"emission rate by {method_name(rate.method)}, with a wind of {wind}; ± is one standard deviation"
+        notes = "".join(f". {_sentence(note).rstrip('.')}" for note in rate.all_notes)
+        return f"emission rate by {method_name(rate.method)}, with a wind of {wind}; ± is one standard deviation{notes}"
     if record.mass is not None:
         return "methane above the surroundings; no rate without a wind; ± is one standard deviation"
     return "the scene does not say where it is, so there is no mass"
+
+
+def _unit_rate(unit: UnitRate) -> str:
+    """For a wind of one's own: the slope, what is added to it, and what it rests on."""
+    added = f", plus {digits.amount(unit.offset_kg_h, 'kg/h', 2)}" if unit.offset_kg_h else ""
+    return (
+        f"{digits.with_sigma(unit.kg_h_per_m_s, unit.sigma_kg_h_per_m_s, 'kg/h')}{added}; by "
+        f"{method_name(unit.method)}, ± without the wind's error"
+    )
 
 
 def _rates(rates: Sequence[Rate]) -> str:
@@ -225,6 +234,7 @@ def _rates(rates: Sequence[Rate]) -> str:
     for rate in rates:
         name = f"{method_name(rate.method)}, {digits.amount(rate.wind.speed_m_s, 'm/s', 2)} ({rate.wind.source})"
         found = digits.with_sigma(rate.kg_h, rate.sigma_kg_h, "kg/h")
+        found += "".join(f"; {note}" for note in rate.all_notes)
         rows += f'<tr><th scope="row">{escape(name)}</th><td>{escape(found)}</td></tr>'
     return f'<h3 class="sub">By every method and wind</h3><table class="numbers">{rows}</table>'
 

@@ -18,7 +18,7 @@ COLUMNS = (
     "peak_longitude", "peak_latitude", "centroid_longitude", "centroid_latitude", "peak_ppm_m", "mean_ppm_m", "area_px",
     "area_m2", "length_m", "width_m", "fetch_m", "direction_deg", "parts", "at_edge", "mass_kg", "mass_sigma_kg",
     "background_ppm_m", "kg_per_m2_per_ppm_m", "light_path_factor", "rate_kg_h", "rate_sigma_kg_h", "rate_method",
-    "wind_m_s", "wind_sigma_m_s", "wind_from_deg", "wind_source", "kg_h_per_m_s", "sigma_kg_h_per_m_s",
+    "wind_m_s", "wind_sigma_m_s", "wind_from_deg", "wind_source", "kg_h_per_m_s", "sigma_kg_h_per_m_s", "kg_h_offset",
     "spectral_p_value", "spectral_methane_ppm_m", "spectral_sigma_ppm_m", "source_row", "source_col", "peak_row",
     "peak_col", "model", "software", "notes",
 )  # fmt: skip

@@ -57,6 +57,8 @@ def plume_rates(
 ) -> tuple[Rate, ...]:
     """Rates of a plume, wind by wind, by the methods that have coefficients and for which it is long enough.
 
+    Winds keep their order, but calms come last: the first rate is the one that is stated alone.
+
     Args:
         figures: What was measured of it.
         winds: The winds.
@@ -65,7 +67,7 @@ def plume_rates(
         name: Of the coefficients, for people.
     """
     found = []
-    for wind in winds:
+    for wind in sorted(winds, key=lambda each: each.is_calm):
         for method, law in laws.items():
             if method == "ime":
                 rate = ime_rate(figures.mass, wind, law, figures.variants, rng)

@@ -49,6 +49,11 @@ class Rate:
     coefficients: str = ""
     note: str = ""
 
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """What a reader should know about this number and its wind."""
+        return tuple(note for note in (self.note, self.wind.note) if note)
+
 
 @dataclass(frozen=True)
 class LineDensity:
@@ -150,4 +155,4 @@ def _drawn_winds(wind: Wind, rng: np.random.Generator) -> Float[np.ndarray, " dr
 
 
 def _calm(wind: Wind) -> str:
-    return "nearly calm: the plume is not steady, trust the mass more than the rate" if wind.speed_m_s < 1.0 else ""
+    return "nearly calm: the plume is not steady, trust the mass more than the rate" if wind.is_calm else ""

@@ -14,7 +14,7 @@ from typing import Any
 from flame.io.wind.times import time_weights
 from flame.physics import Wind, WindError
 
-__all__ = ["NAMES", "wind_of_table"]
+__all__ = ["NAMES", "table_readings", "wind_of_table"]
 
 NAMES: dict[str, tuple[str, ...]] = {
     "time": ("time", "datetime", "utc", "timestamp", "valid_time"),
@@ -26,16 +26,17 @@ NAMES: dict[str, tuple[str, ...]] = {
     "u": ("u", "u10"),
     "v": ("v", "v10"),
 }
-"""Columns by meaning; any of the names will do."""
+"""Columns by meaning, in capitals or not; any of the names will do. Speeds are in m/s, angles in degrees."""
 
+_EXPECTED = "expected columns such as time,latitude,longitude,speed,direction (m/s, degrees it blows from), or u and v"
 _FARTHEST_KM = 100.0
 _KM_PER_DEGREE = 111.32
 _MOST_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
-class _Reading:
-    """A wind at one place and time."""
+class Reading:
+    """A wind at one place and time; the time is None if the table states none."""
 
     time: datetime | None
     latitude: float
@@ -49,10 +50,8 @@ class _Reading:
 
 def wind_of_table(path: Path, text: str, when: datetime | None, longitude: float, latitude: float) -> Wind:
     """The wind of the nearest place within 100 km, between the times around the scene's."""
-    rows = _geojson_rows(path, text) if text.lstrip().startswith("{") else _csv_rows(path, text)
-    readings = [_reading(path, number, row) for number, row in rows]
-    near = [(r.distance_km(longitude, latitude), r) for r in readings]
-    closest = min((distance for distance, _ in near), default=math.inf)
+    near = [(r.distance_km(longitude, latitude), r) for r in table_readings(path, text)]
+    closest = min(distance for distance, _ in near)
     if not closest <= _FARTHEST_KM:
         raise WindError(f"{path}: no wind within {_FARTHEST_KM:.0f} km of {latitude:.3f}, {longitude:.3f}")
     here = [r for distance, r in near if distance <= closest + 1e-6]
@@ -61,6 +60,19 @@ def wind_of_table(path: Path, text: str, when: datetime | None, longitude: float
         return here[0].wind
     times = [r.time for r in timed if r.time is not None]
     return _mean([(timed[index].wind, weight) for index, weight in time_weights(path, times, when)])
+
+
+def table_readings(path: Path, text: str) -> list[Reading]:
+    """Every wind of a table.
+
+    Raises:
+        WindError: If a row or point cannot be understood, or there is none.
+    """
+    rows = _geojson_rows(path, text) if text.lstrip().startswith("{") else _csv_rows(path, text)
+    readings = [_reading(path, number, row) for number, row in rows]
+    if not readings:
+        raise WindError(f"{path}: has no row of wind; {_EXPECTED}")
+    return readings
 
 
 def _mean(parts: list[tuple[Wind, float]]) -> Wind:
@@ -77,10 +89,35 @@ def _mean(parts: list[tuple[Wind, float]]) -> Wind:
 
 def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     table = csv.DictReader(text.splitlines())
-    for number, row in enumerate(table, start=2):
-        if number > _MOST_ROWS:
-            raise WindError(f"{path}: more than {_MOST_ROWS:,} rows; cut it to the days that are needed")
-        yield number, {str(k).strip().lower(): v for k, v in row.items() if k is not None}
+    try:
+        _check_columns(path, [str(name).strip() for name in table.fieldnames or ()])
+        for number, row in enumerate(table, start=2):
+            if number > _MOST_ROWS:
+                raise WindError(f"{path}: more than {_MOST_ROWS:,} rows; cut it to the days that are needed")
+            yield number, {str(k).strip().lower(): v for k, v in row.items() if k is not None}
+    except csv.Error as mistake:
+        raise WindError(f"{path}: no table of winds ({mistake}); {_EXPECTED}") from None
+
+
+def _check_columns(path: Path, found: list[str]) -> None:
+    """Refuses a table whose columns have no place or no wind, and says what they are called."""
+    if not found:
+        raise WindError(f"{path}: empty; {_EXPECTED}")
+    if len(found) == 1 and any(mark in found[0] for mark in ";\t"):
+        raise WindError(f"{path}: its columns are not separated by commas; {_EXPECTED}, with decimal points")
+    small = {name.lower() for name in found}
+
+    def has(name: str) -> bool:
+        return not small.isdisjoint(NAMES[name])
+
+    missing = [name for name in ("latitude", "longitude") if not has(name)]
+    if missing:
+        why = f"no column of {' and '.join(missing)}"
+    elif not (has("speed") or (has("u") and has("v"))):
+        why = f"neither speed nor u and v, in m/s (a speed is named {_known('speed')})"
+    else:
+        return
+    raise WindError(f"{path}: {why} among its columns {', '.join(found[:12])}; {_EXPECTED}")
 
 
 def _geojson_rows(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -94,7 +131,7 @@ def _geojson_rows(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, Any
         raise WindError(f"{path}: not a GeoJSON FeatureCollection of points with a wind each") from None
 
 
-def _reading(path: Path, number: int, row: Mapping[str, Any]) -> _Reading:
+def _reading(path: Path, number: int, row: Mapping[str, Any]) -> Reading:
     def value(name: str) -> Any:
         found = [row[alias] for alias in NAMES[name] if row.get(alias) not in (None, "")]
         return found[0] if found else None
@@ -104,22 +141,25 @@ def _reading(path: Path, number: int, row: Mapping[str, Any]) -> _Reading:
         try:
             return None if given is None else float(given)
         except (TypeError, ValueError):
-            raise WindError(f"{path}: row {number}: {name} '{given}' is no number") from None
+            hint = "; write a decimal point" if "," in str(given) else ""
+            raise WindError(f"{path}: row {number}: {name} '{given}' is no number{hint}") from None
 
     latitude, longitude, speed, sigma = (real(name) for name in ("latitude", "longitude", "speed", "sigma"))
     east, north = real("u"), real("v")
     if latitude is None or longitude is None:
-        raise WindError(f"{path}: row {number}: no place; its columns are named {_known('latitude')} and so on")
+        raise WindError(f"{path}: row {number}: no place; its latitude or its longitude is empty")
+    if not (abs(latitude) <= 90.0 and -180.0 <= longitude <= 360.0):
+        raise WindError(f"{path}: row {number}: latitude {latitude}, longitude {longitude} is no place on Earth")
     try:
         if east is not None and north is not None:
             wind = Wind.of_components(east, north, sigma, path.name)
         elif speed is not None:
             wind = Wind(speed, real("direction"), sigma, path.name)
         else:
-            raise WindError(f"neither speed nor u and v; its columns are named {_known('speed')}")
+            raise WindError(f"neither speed nor u and v, in m/s (a speed is named {_known('speed')})")
     except WindError as mistake:
         raise WindError(f"{path}: row {number}: {mistake}") from None
-    return _Reading(_time(path, number, value("time")), latitude, longitude, wind)
+    return Reading(_time(path, number, value("time")), latitude, longitude, wind)
 
 
 def _known(name: str) -> str:

@@ -16,12 +16,13 @@ def time_weights(path: Path, times: list[datetime], when: datetime | None) -> li
     """Indices and weights of the times before and after a scene; one of them alone if it is near enough.
 
     Raises:
-        WindError: If no time is within three hours, or there are several and the scene's own is not known.
+        WindError: If no time is within three hours, or the scene's own is not known: a wind of any day would fit it.
     """
     if when is None:
-        if len(set(times)) > 1:
-            raise WindError(f"{path}: winds of several times, and the scene's own time is not known; give --wind")
-        return [(0, 1.0)]
+        raise WindError(
+            f"{path}: its winds have times, and the scene does not say when it was taken; give --wind SPEED,DIRECTION, "
+            f"or a table of winds of that day without a time column"
+        )
     order = sorted(range(len(times)), key=lambda i: times[i])
     before = [i for i in order if times[i] <= when]
     after = [i for i in order if times[i] > when]
