@@ -13,7 +13,7 @@ from flame.onboard import Detectors
 from flame.pipeline.batch_products import BATCH_FILES, BatchScene, write_batch
 from flame.pipeline.measure import MeasureSettings
 from flame.pipeline.runners import Runner, here
-from flame.pipeline.scene_folders import SceneInput, claim_folder
+from flame.pipeline.scene_folders import SceneInput, claim_folder, lies_in
 from flame.pipeline.scene_products import PAGE, ProductOptions
 from flame.pipeline.scene_work import FAILURE_LOG, Job, Outcome, SceneTask, failed
 from flame.workers import WorkerLost
@@ -60,9 +60,13 @@ def detect_files(
         What became of each input, in their order.
 
     Raises:
+        FlameError: If `out` lies in the folder of a scene, whose files it would be mixed with; before the work.
         WriteError: If `out` cannot be written to; before the work, or for the report after it.
         WindError: If a wind file cannot be read; before the work.
     """
+    for scene in inputs:
+        if scene.is_dir() and lies_in(out.resolve(), scene.resolve()):
+            raise FlameError(f"{out}: lies in the folder of the scene {scene}; choose another place for the results")
     require_writable(out)
     measure = measure or MeasureSettings()
     place = out.absolute()
