@@ -41,7 +41,8 @@ def detect_files(
     """Detects in each input and writes its products, and in the end one report.
 
     An input that fails, of whatever, does not stop the others. If the batch itself is stopped (Ctrl-C, a full disk),
-    the report tells of what was done till then. Inputs that an earlier run finished are kept as they are.
+    the report tells of what was done till then. Inputs that an earlier run finished are kept as they are. Where nothing
+    could be done at all, report and tables of an earlier run are left as they were.
 
     Args:
         inputs: Scene files or folders, each one scene; see `find_scenes`.
@@ -79,7 +80,10 @@ def detect_files(
         outcomes = batch.outcomes()
         again = {outcome.source for outcome in outcomes}
         before = [outcome for outcome in earlier if outcome.source not in again]
-        write_scene_report(out, [*before, *outcomes], fields)
+        told = [*before, *outcomes]
+        # Where nothing could be done, what an earlier run found is worth more than an empty table.
+        if any(outcome.folder for outcome in told) or not (out / REPORT).exists():
+            write_scene_report(out, told, fields)
     return outcomes
 
 

@@ -6,6 +6,7 @@ resumed on another.
 
 from __future__ import annotations
 
+import re
 from asyncio import CancelledError
 from collections.abc import Callable, Generator, Iterable
 from importlib import import_module
@@ -21,6 +22,7 @@ Result = TypeVar("Result")
 
 _AHEAD = 2
 _PATIENCE_S = 10
+_ADDRESS = re.compile(r"((tcp|tls|ws|wss|ucx)://)?(\[[0-9a-fA-F:.%]+\]|[^\s:/\[\]]+):(?P<port>\d{1,5})|inproc://\S+")
 
 
 @runtime_checkable
@@ -72,8 +74,12 @@ def on_cluster(address: str) -> Runner:
         address: Of the scheduler, such as "tcp://10.0.0.1:8786".
 
     Raises:
-        FlameError: If Dask is not installed, or no scheduler answers there.
+        FlameError: If Dask is not installed, this is no address, or no scheduler answers there.
     """
+    form = _ADDRESS.fullmatch(address)
+    if form is None or int(form["port"] or 0) > 65_535:
+        # Dask itself would say so too, but its client then ends with a traceback.
+        raise FlameError(f"'{address}' is no address of a Dask scheduler; give one such as tcp://10.0.0.1:8786")
     try:
         distributed: Any = import_module("distributed")
     except ModuleNotFoundError:

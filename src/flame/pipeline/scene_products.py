@@ -125,7 +125,8 @@ def write_products(
     files |= _write_plumes(folder, scene, measured, facts, options)
     truth_mask = None if truth is None else truth.mask
     marked = [MarkedPlume(plume.plume, plume_letters(plume.number), headline(plume)) for plume in measured.plumes]
-    plot_quicklook(folder / _QUICKLOOK, scene, maps, marked, f"{source}: {_counted(len(marked))}", truth_mask, view)
+    found = _counted(len(marked)) if facts["judged"] else "not judged"
+    plot_quicklook(folder / _QUICKLOOK, scene, maps, marked, f"{source}: {found}", truth_mask, view)
     files[_QUICKLOOK] = "the scene on one picture"
     if options.downlink:
         packets = [encode_plume(plume, 0, number) for number, plume in enumerate(detection.plumes)]
@@ -230,6 +231,7 @@ def _facts(
         "rows": scene.shape[0],
         "columns": scene.shape[1],
         "usable_pixels": int(detection.usable.sum()),
+        "judged": bool(detection.usable.any()),
         "plumes": len(measured.plumes),
         "plume_pixels": int(detection.mask.sum()),
         "quality": _quality_names(detection.flags),
