@@ -179,6 +179,17 @@ def test_a_scene_of_which_nothing_could_be_judged_fails(radiance, says, model, t
     assert "not judged" in (tmp_path / "out" / "report.html").read_text()
 
 
+def test_a_unit_told_against_the_file_is_in_the_record_and_the_report(model, tmp_path):
+    scene, _ = plume_scene(64, 80, ((8, 8, 14, 14),), 0)
+    arrays = {"radiance": scene.radiance, "wavelength_nm": np.array(CENTRES_NM), "unit": "uW cm-2 nm-1 sr-1"}
+    np.savez(tmp_path / "x.npz", **arrays)
+    words = ["detect", str(tmp_path / "x.npz"), "--out", str(tmp_path / "out"), "--model", model, "--scale", "1.5"]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    conflict = "with --scale, against uW cm-2 nm-1 sr-1"
+    assert conflict in str(json.loads((tmp_path / "out" / "x" / "detection.json").read_text())["notes"])
+    assert conflict in (tmp_path / "out" / "x" / "report.html").read_text()
+
+
 def test_a_scene_meant_twice_is_done_once(model, tmp_path):
     chip = _chip(tmp_path / "in" / "x.npz")
     told = []

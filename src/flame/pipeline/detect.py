@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from flame.errors import FlameError
-from flame.files import require_writable
+from flame.files import remove_leftovers, require_writable
 from flame.io import OpenOptions
 from flame.onboard import Detectors
 from flame.pipeline.batch_products import BATCH_FILES, BatchScene, write_batch
@@ -69,6 +69,7 @@ def detect_files(
         if scene.is_dir() and lies_in(out.resolve(), scene.resolve()):
             raise FlameError(f"{out}: lies in the folder of the scene {scene}; choose another place for the results")
     require_writable(out)
+    remove_leftovers(out)
     measure = measure or MeasureSettings()
     place = out.absolute()
     products = ProductOptions(downlink, tuple(fields))

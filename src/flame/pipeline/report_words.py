@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from flame.io.radiance_unit import UNIT_CONFLICT
 from flame.plumes import SceneRecord
 from flame.products import digits
 from flame.products.map_view import MapView
@@ -70,6 +71,8 @@ def scene_limits(scene: AnyScene, measured: SceneRecord, facts: Mapping[str, Any
     """What was not done and what to be careful with."""
     pixels = facts["rows"] * facts["columns"]
     lines = [_capital(note) for note in measured.notes]
+    if conflict := scene.acquisition.extra.get(UNIT_CONFLICT):
+        lines.append(_capital(conflict))
     missing = pixels - facts["usable_pixels"]
     if missing:
         causes = ", ".join(f"{name} {digits.share(count, pixels)}" for name, count in facts["pixels_flagged"].items())

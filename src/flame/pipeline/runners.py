@@ -89,13 +89,21 @@ def on_cluster(address: str) -> Runner:
         work: Callable[[Task], Result], tasks: Iterable[Task]
     ) -> Generator[tuple[Task, Result | WorkerLost], None, None]:
         try:
-            client = distributed.Client(address, timeout=_PATIENCE_S, set_as_default=False)
-        except (OSError, ValueError) as reason:
+            client = _client_class(distributed)(address, timeout=_PATIENCE_S, set_as_default=False)
+        except Exception as reason:  # what a scheme lacks (certificates, a library) is of many kinds
             raise FlameError(f"no Dask scheduler answers at {address} ({reason})") from None
         with client:
             yield from _run_with(client, distributed, work, tasks)
 
     return run
+
+
+def _client_class(distributed: Any) -> Any:
+    """Dask's client, but one that never got through goes without a word: it would wait and print a traceback.
+
+    Ours is closed by `with`, so that nothing is left to do for its end.
+    """
+    return type("Client", (distributed.Client,), {"__del__": lambda _: None})
 
 
 def _run_with(

@@ -12,6 +12,7 @@ from jaxtyping import Bool
 
 from flame import __version__
 from flame.files import write_json, write_whole
+from flame.io.radiance_unit import UNIT_CONFLICT
 from flame.onboard import Detection, Detector, FilterDetector, Quality
 from flame.onboard.downlink import data_reduction, encode_plume
 from flame.pipeline.report_words import scene_facts, scene_limits, scene_making
@@ -244,7 +245,7 @@ def _facts(
         "enhancement": measured.enhancement_source,
         "coefficients": measured.coefficients,
         "could_show": [asdict(limit) for limit in measured.limits],
-        "notes": list(measured.notes),
+        "notes": [*measured.notes, *([seen.extra[UNIT_CONFLICT]] if UNIT_CONFLICT in seen.extra else [])],
         "seconds": {name: round(value, 4) for name, value in asdict(detection.timings).items()},
         "software": SOFTWARE,
     }

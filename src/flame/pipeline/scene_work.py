@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from flame.errors import FlameError
-from flame.files import WriteError, printable
+from flame.files import WriteError, printable, remove_leftovers
 from flame.io import OpenOptions, open_scene
 from flame.onboard import Detection, Detectors, Quality
 from flame.onboard.downlink import DataReduction
@@ -134,6 +134,7 @@ def _detect(scene: SceneInput, folder: SceneFolder, job: Job) -> Outcome:
 
 def _detect_in(scene: SceneInput, folder: SceneFolder, job: Job, opened: ExitStack) -> Outcome:
     """Detects in one scene; `opened` frees its file."""
+    remove_leftovers(folder.path)
     try:
         if not job.force and _is_finished(folder, scene, job):
             with suppress(KeyError, TypeError, ValueError, AttributeError):  # a damaged record: do it again
