@@ -71,7 +71,7 @@ def test_in_memory_and_in_its_file_are_the_same() -> None:
 def test_a_scene_without_a_usable_pixel_names_what_would_help_most() -> None:
     disk = Disk()
     disk.flags[:] = SceneFlag.FILL | SceneFlag.HAZE  # haze masks nothing: to keep it would not help
-    with pytest.raises(SceneError, match=r"haze 100 %\); fill cannot be kept, .*; give another scene$"):
+    with pytest.raises(SceneError, match=r"haze 100 %\); fill cannot be kept: .*; give another scene$"):
         disk.scene().check_usable()
     disk.flags[:] = SceneFlag.DETECTOR | SceneFlag.HAZE
     disk.flags[0] = SceneFlag.CLOUD

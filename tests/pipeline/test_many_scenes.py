@@ -1,9 +1,11 @@
 """Many scenes: the same results wherever the work is done, whoever dies, and in whatever order."""
 
+import gc
 import hashlib
 import json
 import os
 import signal
+import sys
 
 import distributed
 import numpy as np
@@ -128,6 +130,26 @@ def test_what_is_no_address_is_refused_before_dask_sees_it(address):
 @pytest.mark.parametrize("address", ["tcp://10.0.0.1:8786", "host:8786", "tls://[::1]:1", "inproc://10.0.0.1/9/1"])
 def test_addresses_of_schedulers_are_taken(address):
     on_cluster(address)
+
+
+def test_a_client_that_never_got_through_goes_without_a_word(monkeypatch):
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    with pytest.raises(FlameError, match="no Dask scheduler answers at tls://"):
+        list(on_cluster("tls://127.0.0.1:9")(str, []))  # without certificates
+    gc.collect()
+    assert not said
+
+
+def test_what_a_killed_run_left_goes_with_the_next(model, tmp_path):
+    chip, out = _chip(tmp_path / "x.npz"), tmp_path / "out"
+    detect_files([chip], out, Detectors(model))
+    left = [out / ".report.0123456789abcdef.partial.html", out / "x" / ".quicklook.0123456789abcdef.partial.png"]
+    for file in left:
+        file.write_bytes(b"half")
+        os.utime(file, (1, 1))
+    detect_files([chip], out, Detectors(model))
+    assert not any(file.exists() for file in left)
 
 
 def _tables(out):

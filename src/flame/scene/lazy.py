@@ -168,12 +168,11 @@ class SceneFile:
         """What helps where no pixel is usable: only advice that would give some."""
         masking = [name for name in counts if KEEPABLE.get(name, SceneFlag.NONE) & self.rule.masked]
         if not MaskRule.keeping(KEEPABLE).valid(self.flags).any():
-            return "fill cannot be kept, since nothing was measured there; give another scene"
+            always = " and ".join(name for name in counts if name in ("fill", "excluded"))
+            return f"{always} cannot be kept: there is no measurement to use; give another scene"
         bright = max(counts.get(name, 0) for name in ("flare", "saturated")) / self.flags.size
         if bright > _ALL_BRIGHT:
-            return (
-                "so much light comes from no ground: tell the file's unit with --unit or --scale, or give another scene"
-            )
+            return "no ground is so bright: tell the file's unit with --unit or --scale, or give another scene"
         rules = {name: MaskRule(self.rule.masked & ~KEEPABLE[name]) for name in masking}
         helping = [name for name in masking if rules[name].valid(self.flags).any()]
         most = [max(helping, key=lambda name: counts[name])] if helping else masking
