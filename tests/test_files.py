@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from flame.files import WriteError, drop_torn_line, printable, require_writable, whole_file, write_json, write_whole
+from flame.files import (
+    WriteError,
+    drop_torn_line,
+    printable,
+    remove_leftovers,
+    require_writable,
+    whole_file,
+    write_json,
+    write_whole,
+)
 
 
 def fail_half_way(path):
@@ -150,3 +159,22 @@ def test_any_text_can_be_shown():
     assert printable("héllo [x] µ") == "héllo [x] µ"
     assert printable("a\n\x1b[31m\udcff") == "a\\n\\x1b[31m\\udcff"
     printable("\udcff\u202e").encode()
+
+
+def test_what_a_killed_process_left_goes_and_what_is_being_written_stays(tmp_path):
+    left = tmp_path / ".quicklook.0123456789abcdef.partial.png"
+    young = tmp_path / ".maps.fedcba9876543210.partial.nc"
+    for file in (left, young, tmp_path / ".notes.partial.png", tmp_path / "map.tif"):
+        file.write_text("x")
+    os.utime(left, (1, 1))
+    with whole_file(tmp_path / "report.html") as partial:
+        partial.write_text("new")
+        os.utime(partial, (1, 1))
+        remove_leftovers(tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        young.name,
+        ".notes.partial.png",
+        "map.tif",
+        "report.html",
+    ]
+    remove_leftovers(tmp_path / "none")

@@ -71,13 +71,25 @@ def test_in_memory_and_in_its_file_are_the_same() -> None:
 def test_a_scene_without_a_usable_pixel_names_what_would_help_most() -> None:
     disk = Disk()
     disk.flags[:] = SceneFlag.FILL | SceneFlag.HAZE  # haze masks nothing: to keep it would not help
-    with pytest.raises(SceneError, match=r"haze 100 %\); give another scene$"):
+    with pytest.raises(SceneError, match=r"haze 100 %\); fill cannot be kept: .*; give another scene$"):
         disk.scene().check_usable()
     disk.flags[:] = SceneFlag.DETECTOR | SceneFlag.HAZE
     disk.flags[0] = SceneFlag.CLOUD
     with pytest.raises(SceneError, match="keep some with --keep-detector, or"):
         disk.scene().check_usable()
     disk.scene(MaskRule.keeping(["detector"])).check_usable()
+    disk.flags[:] = SceneFlag.WATER | SceneFlag.CLOUD  # to keep one of them would give nothing
+    with pytest.raises(SceneError, match="keep some with --keep-cloud --keep-water, or"):
+        disk.scene().check_usable()
+
+
+@pytest.mark.parametrize("bright", [SceneFlag.FLARE, SceneFlag.SATURATED])
+def test_a_scene_that_is_all_light_suspects_its_unit(bright: SceneFlag) -> None:
+    disk = Disk()
+    disk.flags[:] = bright
+    with pytest.raises(SceneError, match="--unit or --scale") as caught:
+        disk.scene().check_usable()
+    assert "--keep" not in str(caught.value)
 
 
 def test_every_cause_that_can_be_kept_has_its_option() -> None:

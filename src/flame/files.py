@@ -6,10 +6,12 @@ import errno
 import json
 import math
 import os
+import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from flame.errors import FlameError
@@ -20,6 +22,7 @@ __all__ = [
     "finite",
     "json_text",
     "printable",
+    "remove_leftovers",
     "require_writable",
     "whole_file",
     "whole_folder",
@@ -28,6 +31,9 @@ __all__ = [
 ]
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_PARTIAL = re.compile(r"\..*\.[0-9a-f]{16}\.partial(\.[^.]*)?")
+_SURELY_HELD_S = 2.0
+"""A file is locked at once after it is made; a younger one may be about to be."""
 _NAME_BYTES = 160
 """How much of a file's own name its temporary name keeps: the rest must fit the 255 bytes of a name."""
 
@@ -57,6 +63,7 @@ def whole_file(path: Path) -> Iterator[Path]:
         partial = _fresh(path)
     except OSError as failure:
         raise _cannot_write(path, failure) from failure
+    held = _hold(partial)
     try:
         yield partial
         _sync(partial)
@@ -68,6 +75,44 @@ def whole_file(path: Path) -> Iterator[Path]:
         if isinstance(failure, OSError) and failure.errno is not None:
             raise _cannot_write(path, failure) from failure
         raise
+    finally:
+        if held is not None:
+            os.close(held)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Removes unfinished files that a process left in a folder when it was killed; never one that is being written."""
+    try:
+        left = [file for file in folder.iterdir() if _PARTIAL.fullmatch(file.name)]
+    except OSError:  # no such folder
+        return
+    for file in left:
+        with suppress(OSError):
+            if time.time() - file.stat().st_mtime > _SURELY_HELD_S and (held := _hold(file, alone=True)) is not None:
+                file.unlink()
+                os.close(held)
+
+
+def _hold(partial: Path, *, alone: bool = False) -> int | None:
+    """A lock on a file that ends with this process, however that ends; None if it cannot be had.
+
+    Args:
+        partial: The file.
+        alone: Whether nobody else may hold it.
+    """
+    try:
+        import fcntl
+    except ModuleNotFoundError:  # Windows
+        return None
+    descriptor = None
+    try:
+        descriptor = os.open(partial, os.O_RDONLY | _NO_LINK)
+        fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except OSError:  # another holds it, or the file system has no locks
+        if descriptor is not None:
+            os.close(descriptor)
+        return None
+    return descriptor
 
 
 @contextmanager

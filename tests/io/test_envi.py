@@ -124,6 +124,22 @@ def test_radiance_is_converted(tmp_path: Path) -> None:
     np.testing.assert_allclose(read_envi(path, unit="W m-2 nm-1 sr-1").radiance, cube[4:] * 100, rtol=1e-6)
 
 
+def test_a_unit_told_against_the_file_is_noted(tmp_path: Path) -> None:
+    path = write_envi(tmp_path / "a", cube_of(), wavelength=list_of(CENTRES_NM), radiance_units="W/m2/um/sr")
+    told = read_scene(path, OpenOptions(unit="W m-2 nm-1 sr-1")).acquisition.extra
+    assert told["radiance_unit"].endswith("the file or its product says W m-2 um-1 sr-1")
+    assert "with --unit, against W m-2 um-1 sr-1" in told["radiance_unit_conflict"]
+    for same in (OpenOptions(unit="W m-2 um-1 sr-1"), OpenOptions(scale=0.1), OpenOptions()):
+        assert "radiance_unit_conflict" not in read_scene(path, same).acquisition.extra
+
+
+@pytest.mark.parametrize("unit", ["Wavenumber", "GHz", "Index"])
+def test_wavelengths_in_another_unit_are_never_taken_for_nanometers(unit: str, tmp_path: Path) -> None:
+    path = write_envi(tmp_path / "a", cube_of(), wavelength=list_of(CENTRES_NM), wavelength_units=unit)
+    with pytest.raises(ReaderError, match=f"wavelength units are '{unit.lower()}'; give the wavelengths in nano"):
+        read_scene(path)
+
+
 def test_an_unstated_unit_is_never_guessed(tmp_path: Path) -> None:
     path = write_envi(tmp_path / "a", cube_of(), state_unit=False, wavelength=list_of(CENTRES_NM))
     with pytest.raises(ReaderError, match="does not say its radiance unit; pass --unit"):

@@ -301,7 +301,7 @@ def test_a_pipe_beside_a_cube_is_not_opened(tmp_path: Path) -> None:
 def test_no_other_gdal_driver_sees_a_file(tmp_path: Path) -> None:
     """A VRT named .tif could read any file and the network."""
     (tmp_path / "scene.tif").write_text("<VRTDataset rasterXSize='1' rasterYSize='1'></VRTDataset>")
-    refused(tmp_path / "scene.tif", "not in a format")
+    refused(tmp_path / "scene.tif", "does not begin as TIFF")
     for name in STARCOP_NM:
         (tmp_path / f"TOA_AVIRIS_{name}nm.tif").write_text("<VRTDataset rasterXSize='1' rasterYSize='1'></VRTDataset>")
     with pytest.raises(ReaderError, match=r"2124nm\.tif: cannot be read, it is truncated or not a GTiff"):

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from io_samples import FEW_BANDS, STARCOP_CSV, STARCOP_NAME, STARCOP_NM, make_tile, write_dataset
 
-from flame.io import starcop
+from flame.io import OpenOptions, open_scene, starcop
 from flame.io.starcop.layout import bands_from_names
 from flame.physics import BandSet, sensor
 from flame.tile import LabelledTile
@@ -105,6 +105,13 @@ def test_a_downloaded_tile(starcop_folder: Path) -> None:
 def test_a_tile_needs_no_label_to_be_a_scene(starcop_folder: Path) -> None:
     (starcop_folder / "labelbinary.tif").unlink()
     assert starcop.read_tile_scene(starcop_folder).shape == (5, 8)
+
+
+def test_a_unit_told_of_a_tile_is_noted_as_not_used(starcop_folder: Path) -> None:
+    plain, told = open_scene(starcop_folder), open_scene(starcop_folder, OpenOptions(unit="W m-2 nm-1 sr-1"))
+    np.testing.assert_array_equal(np.asarray(told.load().radiance), np.asarray(plain.load().radiance))
+    assert "--unit was not used" in told.acquisition.extra["radiance_unit"]
+    assert "radiance_unit" not in plain.acquisition.extra
 
 
 def test_padding_adds_invalid_pixels_only(starcop_folder: Path) -> None:

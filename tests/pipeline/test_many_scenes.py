@@ -1,9 +1,11 @@
 """Many scenes: the same results wherever the work is done, whoever dies, and in whatever order."""
 
+import gc
 import hashlib
 import json
 import os
 import signal
+import sys
 
 import distributed
 import numpy as np
@@ -119,6 +121,97 @@ def test_a_scheduler_that_is_not_there_is_told(model, tmp_path):
         detect_files([chip], tmp_path / "out", Detectors(model), runner=on_cluster("tcp://127.0.0.1:9"))
 
 
+@pytest.mark.parametrize("address", ["garbage", "tcp://10.0.0.1", "http://x:1", "tcp://x:99999", "tcp://:1", ""])
+def test_what_is_no_address_is_refused_before_dask_sees_it(address):
+    with pytest.raises(FlameError, match="is no address of a Dask scheduler"):
+        on_cluster(address)
+
+
+@pytest.mark.parametrize("address", ["tcp://10.0.0.1:8786", "host:8786", "tls://[::1]:1", "inproc://10.0.0.1/9/1"])
+def test_addresses_of_schedulers_are_taken(address):
+    on_cluster(address)
+
+
+def test_a_client_that_never_got_through_goes_without_a_word(monkeypatch):
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    with pytest.raises(FlameError, match="no Dask scheduler answers at tls://"):
+        list(on_cluster("tls://127.0.0.1:9")(str, []))  # without certificates
+    gc.collect()
+    assert not said
+
+
+def test_what_a_killed_run_left_goes_with_the_next(model, tmp_path):
+    chip, out = _chip(tmp_path / "x.npz"), tmp_path / "out"
+    detect_files([chip], out, Detectors(model))
+    left = [out / ".report.0123456789abcdef.partial.html", out / "x" / ".quicklook.0123456789abcdef.partial.png"]
+    for file in left:
+        file.write_bytes(b"half")
+        os.utime(file, (1, 1))
+    detect_files([chip], out, Detectors(model))
+    assert not any(file.exists() for file in left)
+
+
+def _tables(out):
+    return {name: (out / name).read_bytes() for name in ("plumes.csv", "plumes.geojson", "report.html")}
+
+
+def test_a_batch_in_which_nothing_could_run_leaves_the_tables_of_an_earlier_one(model, tmp_path):
+    chip, out = _chip(tmp_path / "x.npz"), tmp_path / "out"
+    detect_files([chip], out, Detectors(model))
+    before = _tables(out)
+    with pytest.raises(FlameError, match="no Dask scheduler answers"):
+        detect_files([chip], out, Detectors(model), runner=on_cluster("tcp://127.0.0.1:9"))
+    absent = tmp_path / "absent.npz"
+    result = CliRunner().invoke(app, ["detect", str(absent), "--out", str(out), "--model", model])
+    assert result.exit_code == 1
+    assert "0 of 1 inputs done; report and tables of an earlier run are left as they were" in result.output
+    assert _tables(out) == before
+    detect_files([absent], tmp_path / "new", Detectors(model))
+    assert "absent" in (tmp_path / "new" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (["--level", "10"], "level must be 62.5 to 8000 ppm m"),
+        (["--level", "nan"], "level must be 62.5 to 8000 ppm m"),
+        (["--sensitivity", "foo"], "no sensitivity 'foo'; known are high-recall"),
+    ],
+)
+def test_what_no_model_can_do_is_refused_before_the_work(wrong, says, tmp_path):
+    chip = _chip(tmp_path / "x.npz")
+    result = CliRunner().invoke(app, ["detect", str(chip), "--out", str(tmp_path / "out"), *wrong])
+    assert isinstance(result.exception, FlameError), result.output
+    assert says in str(result.exception)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("radiance", "says"), [(-1.0, "no band above zero"), (1e9, "brighter than any ground")])
+def test_a_scene_of_which_nothing_could_be_judged_fails(radiance, says, model, tmp_path):
+    """Not looked at is another thing than free of plumes."""
+    scene, _ = plume_scene(64, 80, (), 0)
+    path = tmp_path / "x.npz"
+    np.savez(path, radiance=np.full_like(scene.radiance, radiance), wavelength_nm=np.array(CENTRES_NM))
+    outcome = detect_files([path, _chip(tmp_path / "y.npz")], tmp_path / "out", Detectors(model))[0]
+    assert outcome.state == "failed"
+    assert "not judged: no pixel could be" in outcome.failure
+    assert says in outcome.failure
+    assert not (tmp_path / "out" / "x").exists()
+    assert "not judged" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_a_unit_told_against_the_file_is_in_the_record_and_the_report(model, tmp_path):
+    scene, _ = plume_scene(64, 80, ((8, 8, 14, 14),), 0)
+    arrays = {"radiance": scene.radiance, "wavelength_nm": np.array(CENTRES_NM), "unit": "uW cm-2 nm-1 sr-1"}
+    np.savez(tmp_path / "x.npz", **arrays)
+    words = ["detect", str(tmp_path / "x.npz"), "--out", str(tmp_path / "out"), "--model", model, "--scale", "1.5"]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    conflict = "with --scale, against uW cm-2 nm-1 sr-1"
+    assert conflict in str(json.loads((tmp_path / "out" / "x" / "detection.json").read_text())["notes"])
+    assert conflict in (tmp_path / "out" / "x" / "report.html").read_text()
+
+
 def test_a_scene_meant_twice_is_done_once(model, tmp_path):
     chip = _chip(tmp_path / "in" / "x.npz")
     told = []
@@ -197,6 +290,12 @@ def test_watch_detects_and_keeps_one_report(model, tmp_path):
     assert result.exit_code == 0, result.output
     assert "1 of 1 scenes done" in result.output
     assert json.loads((tmp_path / "out" / "x" / "detection.json").read_text())["finished"] is True
+    again = CliRunner().invoke(app, words)
+    assert "finished before" in again.output
+    assert "--force" not in again.output  # which watch has not
+    (tmp_path / "none").mkdir()
+    idle = ["watch", str(tmp_path / "none"), "--out", str(tmp_path / "never"), *words[4:]]
+    assert "report.html" not in CliRunner().invoke(app, idle).output  # none was written
 
 
 def test_winds_and_coefficients_reach_the_products_from_the_command_line(model, tmp_path):

@@ -155,6 +155,17 @@ def test_a_scene_without_plumes_still_has_its_map(tmp_path):
     assert 'data-layer="enhancement"' in page
 
 
+def test_a_scene_of_which_nothing_was_judged_is_not_called_free_of_plumes(tmp_path):
+    scene = sample_scene()
+    maps = sample_maps(scene)
+    maps.mask[:] = False
+    maps.usable[:] = False
+    write_scene_page(tmp_path / "report.html", scene, maps, sample_record(scene, maps), sample_report())
+    page = (tmp_path / "report.html").read_text()
+    assert "<title>Not judged: no pixel could be used" in page
+    assert "No methane plume found" not in page
+
+
 def test_outlines_lie_on_the_map_where_the_mask_does(tmp_path):
     """On the look-up table's map, the cells that show plume pixels are those inside the drawn outline."""
     from rasterio.features import rasterize

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib import import_module
+from itertools import pairwise
 
 import typer
 from rich.console import Console
@@ -66,9 +68,18 @@ def print_error(words: str) -> None:
     Console(stderr=True).print(text, soft_wrap=True)
 
 
+def _refuse_empty(words: Sequence[str]) -> None:
+    """An empty argument is a shell variable that is not set; as a path it would mean the current folder."""
+    for before, word in pairwise(["flame", *words]):
+        if not word or (word.startswith("--") and word.endswith("=")):
+            named = word or before
+            raise FlameError(f"nothing is given after {named}; is a shell variable empty? Write . for this folder")
+
+
 def main() -> None:
     """Entry point: a user's mistake ends with one line and exit code 1, never a traceback."""
     try:
+        _refuse_empty(sys.argv[1:])
         app()
     except (FlameError, OSError) as mistake:
         print_error(str(mistake))

@@ -73,7 +73,7 @@ def run(
     from rich.console import Console
 
     from flame.cli.app import EXIT_STOPPED
-    from flame.cli.outcomes import OutcomePrinter, exit_code
+    from flame.cli.outcomes import OutcomePrinter, closing_line, exit_code
     from flame.cli.progress import counting
     from flame.onboard import Detectors
     from flame.pipeline.detect import REPORT, Outcome, detect_files
@@ -81,8 +81,9 @@ def run(
 
     console = Console(markup=False, highlight=False, soft_wrap=True)
     runner, threads = _runner(workers, scheduler, threads)
-    scenes = find_scenes(inputs)
-    printer = OutcomePrinter(console, downlink)
+    detectors = Detectors(model, runtime, threads, asked)
+    scenes, there_before = find_scenes(inputs), (out / REPORT).exists()
+    printer = OutcomePrinter(console, downlink, force=True)
     with counting(console, "scenes", len(scenes)) as step:
 
         def told(outcome: Outcome) -> None:
@@ -92,7 +93,7 @@ def run(
         stopped = False
         try:
             detect_files(
-                *(scenes, out, Detectors(model, runtime, threads, asked), told, options),
+                *(scenes, out, detectors, told, options),
                 measure=measure,
                 downlink=downlink,
                 fields=fields or (),
@@ -102,7 +103,8 @@ def run(
         except KeyboardInterrupt:
             stopped = True
     good = printer.good
-    console.print(f"{good} of {len(scenes)} inputs done{', stopped' if stopped else ''}: {out / REPORT}")
+    done = f"{good} of {len(scenes)} inputs done{', stopped' if stopped else ''}"
+    console.print(closing_line(done, good, out / REPORT, there_before))
     raise typer.Exit(EXIT_STOPPED if stopped else exit_code(good, len(scenes)))
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from flame.cli.options import input_path, output_file, require_torch, trained_model
+from flame.cli.outputs import refuse_overwriting
 
 
 def run(
@@ -42,6 +43,8 @@ def run(
     from flame.pipeline.export import export_model
     from flame.records import read_json
 
+    weights = None if source.is_dir() else source  # a run's folder may well take its own export
+    refuse_overwriting([out, out.with_suffix(".json")], [weights, metrics, *(check or ())])
     notes = dict(entry.partition("=")[::2] for entry in note or [])
     if not all(notes.values()):
         raise FlameError(f"write each --note as KEY=VALUE, such as commit=1a2b3c; got {', '.join(note or [])}")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from flame.cli.options import PackagedModel, input_path, output_file, sensor_option
+from flame.cli.outputs import refuse_overwriting
 
 
 def run(
@@ -37,6 +38,7 @@ def run(
 
     if sensor_name is not None and scene is not None:
         raise FlameError("give --sensor or --scene, not both")
+    refuse_overwriting([out], [scene, None if model is None else Path(model)])
     bands = None if sensor_name is None else sensor(sensor_name).bands.methane()
     if scene is not None:
         content = open_scene(scene)

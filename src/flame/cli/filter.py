@@ -12,6 +12,7 @@ from rich.console import Console
 
 from flame.cli.groups import takes
 from flame.cli.options import completing, output_file
+from flame.cli.outputs import refuse_overwriting
 from flame.cli.scene_options import scene_options
 from flame.errors import FlameError
 from flame.files import whole_file
@@ -97,17 +98,18 @@ def run(
     from flame.products.geolocate import map_grid
     from flame.products.geotiff import write_cog
 
+    refuse_overwriting([out, plot], [scene_path])
     chosen = _chosen(method, target)
     settings = _settings(chosen.name, columns)
     scene = open_scene(scene_path, options).methane()
     layers = filter_layers(chosen, scene, settings)
     valid = scene.valid
-    written: list[Path] = []
-    for name, layer in layers.items():
+    written = [out, *(out.with_stem(f"{out.stem}_{name}") for name in list(layers)[1:])]
+    refuse_overwriting([*written, plot], [scene_path])  # the maps beside the score, known by now
+    for path, (name, layer) in zip(written, layers.items(), strict=True):
         what = f"{chosen.title}, {name}" if len(layers) > 1 else chosen.title
-        written.append(out.with_stem(f"{out.stem}_{name}") if written else out)
         shown = valid & np.isfinite(layer)
-        write_cog(written[-1], layer, shown, map_grid(scene.geo), f"{what} ({chosen.unit})", {"filter": chosen.name})
+        write_cog(path, layer, shown, map_grid(scene.geo), f"{what} ({chosen.unit})", {"filter": chosen.name})
     score = next(iter(layers.values()))
 
     console = Console(highlight=False, markup=False, soft_wrap=True)

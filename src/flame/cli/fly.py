@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flame.cli.options import FIRST_APID, PackagedModel, Runtime, Threads, input_path, output_folder
+from flame.cli.outputs import refuse_overwriting
 
 if TYPE_CHECKING:
     from flame.onboard import Manifest
@@ -69,6 +70,8 @@ def run(
 
     if (commands is None) != (key is None):
         raise FlameError("--commands and --key go together: a command that nobody can check is never carried out")
+    if not to.startswith("udp:"):
+        refuse_overwriting([Path(to)], [Path(lines), key, None if model is None else Path(model)])
     settings = FlightSettings(
         first_apid=first_apid,
         timed=timed,

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from flame.cli.groups import takes
 from flame.cli.options import output_file
+from flame.cli.outputs import refuse_overwriting
 from flame.cli.scene_options import unit_options
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def run(
     from flame.files import json_text
     from flame.pipeline.info import describe_file
 
+    refuse_overwriting([plot], [file])
     facts, scene = describe_file(file, options)
     if plot is not None:
         from flame.products.scene_figure import plot_scene

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flame.cli.app import EXIT_MISTAKE, EXIT_PARTLY_FAILED, print_error
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
     from flame.pipeline.detect import Outcome
 
-__all__ = ["OutcomePrinter", "exit_code"]
+__all__ = ["OutcomePrinter", "closing_line", "exit_code"]
 
 
 def exit_code(good: int, inputs: int) -> int:
@@ -21,16 +22,33 @@ def exit_code(good: int, inputs: int) -> int:
     return EXIT_PARTLY_FAILED if good else EXIT_MISTAKE
 
 
+def closing_line(done: str, good: int, report: Path, there_before: bool) -> str:
+    """The last line of a batch: how much was done, and where to read of it if this run wrote of it.
+
+    Args:
+        done: How much was done.
+        good: How many inputs went well.
+        report: The page over all.
+        there_before: Whether an earlier run had left one.
+    """
+    if not report.exists():
+        return done
+    if not good and there_before:
+        return f"{done}; report and tables of an earlier run are left as they were: {report}"
+    return f"{done}: {report}"
+
+
 class OutcomePrinter:
     """Prints a line for each scene and counts those that went well.
 
     Args:
         console: Where to.
         downlink: Whether to tell what the packets save.
+        force: Whether the command has `--force`, to be named with what was finished before.
     """
 
-    def __init__(self, console: Console, downlink: bool = False) -> None:
-        self._console, self._downlink = console, downlink
+    def __init__(self, console: Console, downlink: bool = False, force: bool = False) -> None:
+        self._console, self._downlink, self._force = console, downlink, force
         self.good = 0
 
     def told(self, outcome: Outcome) -> None:
@@ -41,7 +59,7 @@ class OutcomePrinter:
         if outcome.failure is not None:
             print_error(outcome.failure)
         elif outcome.state == "kept":
-            tell(f"{outcome.source}: {plumes}, finished before (--force does it again)")
+            tell(f"{outcome.source}: {plumes}, finished before{' (--force does it again)' if self._force else ''}")
         else:
             tell(f"{outcome.source}: {plumes}, {outcome.seconds:.2f} s, {outcome.model}")
         for note in outcome.notes:

@@ -20,6 +20,7 @@ from flame.cli.options import (
     output_file,
     output_folder,
 )
+from flame.cli.outputs import refuse_overwriting
 from flame.errors import FlameError
 from flame.files import write_json
 
@@ -69,6 +70,7 @@ def run(
         raise FlameError("nothing to do: give --out FOLDER, --check or --contact-sheet FILE")
     if not check and (reference or json or plot):
         raise FlameError("--reference, --json and --plot belong to --check")
+    refuse_overwriting([json, plot, sheet], background or ())
     backgrounds = tuple(str(path) for path in background or ())
     if sensor is not None:
         require_sensor(backgrounds, sensor)

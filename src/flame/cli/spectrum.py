@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from flame.cli.options import input_path, output_file, sensor_option
+from flame.cli.outputs import refuse_overwriting
 from flame.errors import FlameError
 from flame.files import whole_file
 from flame.physics import METHANE_WINDOW_NM, SENSORS, BandSet, methane_table, sensor, unit_absorption
@@ -49,6 +50,7 @@ def run(
 
     The unit is the change of log-radiance per 100,000 ppm m of methane, as in MAG1C; negative where methane absorbs.
     """
+    refuse_overwriting([csv, plot], [file])
     bands, title = _bands(sensor_name, file, everything)
     spectrum = unit_absorption(bands)
     console = Console()

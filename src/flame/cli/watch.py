@@ -50,7 +50,7 @@ def run(
     """
     from rich.console import Console
 
-    from flame.cli.outcomes import OutcomePrinter, exit_code
+    from flame.cli.outcomes import OutcomePrinter, closing_line, exit_code
     from flame.onboard import Detectors
     from flame.pipeline.detect import REPORT, detect_files
     from flame.pipeline.watch import WatchSettings, watch_folder
@@ -59,6 +59,7 @@ def run(
     printer, detectors = OutcomePrinter(console), Detectors(model, runtime, threads, asked)
     outcomes: dict[str, Outcome] = {}
     checked = measure.absolute()  # once: a table that a mast still writes to must not end the watch
+    there_before = (out / REPORT).exists()
 
     def told(outcome: Outcome) -> None:
         printer.told(outcome)
@@ -73,5 +74,5 @@ def run(
     except KeyboardInterrupt:
         console.print("stopped")
     good = sum(outcome.succeeded for outcome in outcomes.values())
-    console.print(f"{good} of {len(outcomes)} scenes done: {out / REPORT}")
+    console.print(closing_line(f"{good} of {len(outcomes)} scenes done", good, out / REPORT, there_before))
     raise typer.Exit(exit_code(good, len(outcomes)))

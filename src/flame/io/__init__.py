@@ -1,9 +1,10 @@
 """Files to scenes: one reader per format, a registry picks. `open_scene(path)` is the door."""
 
 from flame.io import oxhyper, starcop
+from flame.io.damage import looks_like_product
 from flame.io.dataset import Dataset, TileFailure
 from flame.io.envi import open_envi, read_envi
-from flame.io.errors import ReaderError
+from flame.io.errors import ReaderError, UnknownFormatError
 from flame.io.index import TileRecord
 from flame.io.npz_chip import read_chip
 from flame.io.options import OpenOptions
@@ -18,7 +19,9 @@ __all__ = [
     "ReaderError",
     "TileFailure",
     "TileRecord",
+    "UnknownFormatError",
     "find_reader",
+    "looks_like_product",
     "open_envi",
     "open_scene",
     "oxhyper",

@@ -45,9 +45,12 @@ _MASKS: tuple[tuple[str, SceneFlag, Callable[[np.ndarray], np.ndarray]], ...] = 
 
 
 def is_enmap(path: Path) -> bool:
-    """Whether a path is an EnMAP product: XML that characterises bands, or a folder or zip with such an XML."""
+    """Whether a path is an EnMAP product: XML that characterises bands, or a folder or zip with such an XML.
+
+    A folder or zip that holds several is known too, and refused by name when it is opened.
+    """
     if path.is_dir():
-        return _metadata_in(path) is not None
+        return bool(_metadata_in(path))
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -55,7 +58,7 @@ def is_enmap(path: Path) -> bool:
     if start.startswith(b"PK\x03\x04"):
         try:
             with zipfile.ZipFile(path) as archive:
-                return any(name.upper().endswith(_ENDING) for name in archive.namelist())
+                return any(map(_is_metadata, archive.namelist()))
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
             return False
     return path.name.upper().endswith(_ENDING) or (
@@ -73,21 +76,34 @@ def open_enmap(path: Path | str, options: OpenOptions | None = None) -> SceneFil
     stack = ExitStack()
     try:
         folder = _unpacked(path, stack) if path.is_file() and zipfile.is_zipfile(path) else path
-        metadata = _metadata_in(folder) if folder.is_dir() else folder
-        if metadata is None:
+        found = _metadata_in(folder) if folder.is_dir() else [folder]
+        if not found:
             raise ReaderError(path, f"holds no ...{_ENDING}", "give the product's folder as it was delivered")
-        return scene_of(_cube(path, metadata, options, stack), options)
+        if len(found) > 1:
+            raise _several(path, [file.name for file in found], "give one of these files")
+        return scene_of(_cube(path, found[0], options, stack), options)
     except BaseException:
         stack.close()
         raise
 
 
-def _metadata_in(folder: Path) -> Path | None:
-    found = sorted(file for file in folder.iterdir() if file.name.upper().endswith(_ENDING) and file.is_file())
-    if not found:
-        inner = [child for child in sorted(folder.iterdir()) if child.is_dir()][:8]
-        found = [f for child in inner for f in child.iterdir() if f.name.upper().endswith(_ENDING) and f.is_file()]
-    return found[0] if found else None
+def _is_metadata(name: str) -> bool:
+    """Whether this is a product's metadata, by its name; not what macOS puts beside each file of a zip."""
+    last = name.rpartition("/")[2]
+    return last.upper().endswith(_ENDING) and not last.startswith(".")
+
+
+def _metadata_in(folder: Path) -> list[Path]:
+    """The metadata of each product in a folder, or in the one folder that is all it holds, as zips unpack."""
+    inside = sorted(child for child in folder.iterdir() if not child.name.startswith("."))
+    if len(inside) == 1 and inside[0].is_dir():
+        inside = sorted(inside[0].iterdir())
+    return [file for file in inside if _is_metadata(file.name) and file.is_file()]
+
+
+def _several(path: Path, names: Sequence[str], fix: str) -> ReaderError:
+    listed = ", ".join(sorted(names)[:4]) + (", ..." if len(names) > 4 else "")
+    return ReaderError(path, f"holds {len(names)} EnMAP products ({listed})", fix)
 
 
 def _unpacked(path: Path, stack: ExitStack) -> Path:
@@ -95,6 +111,9 @@ def _unpacked(path: Path, stack: ExitStack) -> Path:
     try:
         with zipfile.ZipFile(regular_file(path)) as archive:
             members = [item for item in archive.infolist() if not item.is_dir()]
+            products = [Path(item.filename).name for item in members if _is_metadata(item.filename)]
+            if len(products) > 1:
+                raise _several(path, products, "unpack it and give the folder")
             total = sum(item.file_size for item in members)
             check_expansion(path, total)
             if total > _MAX_UNZIPPED or len(members) > 1000:

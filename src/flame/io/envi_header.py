@@ -178,11 +178,17 @@ class EnviHeader:
         return None if marks is None else marks > 0
 
     def _nm_per_unit(self, centres: Float[np.ndarray, " band"]) -> float:
-        unit = self.fields.get("wavelength_units", "").lower()
+        unit = self.fields.get("wavelength_units", "").strip("{} \n").lower()
         if unit.startswith(("nano", "nm")):
             return 1.0
         if unit.startswith(("micro", "um", "µm")):
             return 1000.0
+        if unit not in ("", "unknown"):
+            raise ReaderError(
+                self.path,
+                f"the header's wavelength units are '{unit[:40]}'",
+                "give the wavelengths in nanometers or micrometers",
+            )
         return 1.0 if float(np.nanmax(centres, initial=0.0)) > 100.0 else 1000.0
 
     def sensor(self) -> str | None:

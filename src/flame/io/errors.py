@@ -6,7 +6,7 @@ from pathlib import Path
 
 from flame.errors import FlameError
 
-__all__ = ["ReaderError"]
+__all__ = ["ReaderError", "UnknownFormatError"]
 
 
 class ReaderError(FlameError):
@@ -21,3 +21,7 @@ class ReaderError(FlameError):
     def __reduce__(self) -> tuple[type[ReaderError], tuple[Path, str, str]]:
         # Errors cross process borders when tiles are read in parallel; the default would pass one argument of three.
         return type(self), (self.path, self.problem, self.fix)
+
+
+class UnknownFormatError(ReaderError):
+    """A file or folder that is not damaged, as far as can be told, but that no reader knows."""

@@ -17,6 +17,7 @@ from flame.io.band_choice import choose_bands
 from flame.io.budget import check_cube, regular_file
 from flame.io.errors import ReaderError
 from flame.io.options import OpenOptions
+from flame.io.radiance_unit import told_unit
 from flame.io.validity import count_note, find_valid
 from flame.physics import METHANE_WINDOW_NM, RADIANCE_UNIT, UnknownUnitError, radiance_scale
 from flame.scene import Acquisition, Scene, SceneFlag
@@ -98,7 +99,8 @@ def open_chip(path: Path | str, options: OpenOptions) -> Scene:
         if rgb is not None:
             rgb *= np.float32(scale)
     flags = np.where(valid, np.uint16(0), np.uint16(SceneFlag.FILL))
-    acquisition = Acquisition(source=str(path), extra=choice.notes | count_note(valid))
+    notes = told_unit(options, str(arrays["unit"]) if "unit" in arrays else None)
+    acquisition = Acquisition(source=str(path), extra=choice.notes | count_note(valid) | notes)
     return Scene(radiance, choice.bands, valid, rgb, None, acquisition, flags=flags)
 
 

@@ -22,6 +22,7 @@ from flame.io.envi_header import EnviHeader
 from flame.io.errors import ReaderError
 from flame.io.index import find_index, read_index
 from flame.io.options import OpenOptions
+from flame.io.radiance_unit import unit_not_used
 from flame.io.raster import read_label, read_methane_map
 from flame.physics import METHANE_WINDOW_NM, RADIANCE_UNIT, sensor
 from flame.scene import Scene
@@ -72,7 +73,9 @@ def read_tile_scene(folder: Path | str, window_nm: tuple[float, float] = METHANE
 
 def open_tile(folder: Path, options: OpenOptions) -> Scene:
     """`read_tile_scene` with the options of `open_scene`; a tile's radiance is known up to a factor, so no unit."""
-    return read_tile_scene(folder, options.window_nm)
+    scene = read_tile_scene(folder, options.window_nm)
+    notes = unit_not_used(options, "the numbers of an OxHyper event are taken as they are, radiance up to a factor")
+    return replace(scene, acquisition=replace(scene.acquisition, extra=scene.acquisition.extra | notes))
 
 
 def read_tile(folder: Path | str, window_nm: tuple[float, float] = METHANE_WINDOW_NM) -> LabelledTile:

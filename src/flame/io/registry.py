@@ -19,7 +19,8 @@ from flame.io import (
     starcop,
     tanager_hdf5,
 )
-from flame.io.errors import ReaderError
+from flame.io.damage import damage_of
+from flame.io.errors import ReaderError, UnknownFormatError
 from flame.io.options import OpenOptions
 from flame.scene import AnyScene, Scene, SceneError
 
@@ -62,7 +63,8 @@ def find_reader(path: Path | str) -> Reader:
     """The reader of a file or folder.
 
     Raises:
-        ReaderError: If the path does not exist, is a pipe or a device, or no reader knows it.
+        ReaderError: If the path does not exist, is a pipe or a device, or is empty, truncated or damaged.
+        UnknownFormatError: If it is whole, but no reader knows it.
     """
     path = Path(path)
     known = "".join(f"\n  {reader.name}: {reader.looks_like}" for reader in READERS)
@@ -78,7 +80,9 @@ def find_reader(path: Path | str) -> Reader:
                 return reader
     except OSError as failure:
         raise ReaderError(path, f"cannot be opened ({failure.strerror})", "check its permissions") from failure
-    raise ReaderError(path, "not in a format that FLAME reads", f"give one of{known}")
+    if damage := damage_of(path):
+        raise ReaderError(path, damage, "copy or download it again")
+    raise UnknownFormatError(path, "not in a format that FLAME reads", f"give one of{known}")
 
 
 def open_scene(path: Path | str, options: OpenOptions | None = None) -> AnyScene:

@@ -32,6 +32,15 @@ class Asked:
         if self.threshold is not None and not 0.0 < self.threshold < 1.0:
             raise ModelError(f"a threshold must lie between 0 and 1, got {self.threshold:g}")
 
+    def check(self, manifest: Manifest) -> None:
+        """Refuses what a model cannot do, before any scene is read.
+
+        Raises:
+            ModelError: If the model has no such sensitivity or level.
+        """
+        self.rule(manifest)
+        manifest.check_level(self.level_ppm_m)
+
     def rule(self, manifest: Manifest) -> DecisionRule:
         """How probabilities become a mask.
 

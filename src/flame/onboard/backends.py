@@ -209,8 +209,7 @@ def open_backend(
     check_runtime(runtime)
     threads = chosen_threads(threads)
     facts = model.manifest.plane_facts
-    if facts is None and level_ppm_m is not None:
-        raise ModelError(f"{model.manifest.name} knows one outline only; leave out the level, or take another model")
+    model.manifest.check_level(level_ppm_m)
     judge = None if facts is None else PlaneJudge(facts, level_ppm_m)
     if runtime == "native" or (runtime == "auto" and runs_natively(model)):
         kernels = load_kernels()

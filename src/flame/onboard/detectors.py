@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from flame.onboard.asked import Asked
 from flame.onboard.backends import check_runtime
 from flame.onboard.detector import Detector
 from flame.onboard.filter_detector import FILTER_MODEL, FilterDetector
+from flame.onboard.manifest import Manifest, ModelError
 from flame.onboard.package import candidate_manifests, choose_model
 from flame.physics import BandMismatchError, BandSet
 
@@ -42,6 +44,7 @@ class Detectors:
         self._asked = asked or Asked()
         self._open: dict[str, Detector] = {}
         own = [] if model == FILTER_MODEL else candidate_manifests(model)
+        _check(self._asked, own)
         keys = [self._asked.key(manifest.key) for manifest in own]
         if model == FILTER_MODEL or (model is None and FilterDetector.can(self._asked)):
             keys.append(FilterDetector(self._asked).identity.key)
@@ -79,6 +82,18 @@ class Detectors:
         if key not in self._open:
             self._open[key] = Detector(package, self._runtime, self._threads, asked=self._asked)
         return self._open[key]
+
+
+def _check(asked: Asked, manifests: Sequence[Manifest]) -> None:
+    """Refuses what none of the models that may be meant can do."""
+    refusals = []
+    for manifest in manifests:
+        try:
+            asked.check(manifest)
+        except ModelError as refusal:
+            refusals.append(refusal)
+    if refusals and len(refusals) == len(manifests):
+        raise refusals[0]
 
 
 @lru_cache(maxsize=4)

@@ -109,6 +109,12 @@ class PlaneFacts:
         if len(self.levels_ppm_m) < 2 or not all(a < b for a, b in pairwise(self.levels_ppm_m)):
             raise SettingsError(f"levels_ppm_m must rise, got {list(self.levels_ppm_m)}")
 
+    def check_level(self, level_ppm_m: float) -> None:
+        """Refuses a level that lies outside those the network knows."""
+        first, last = self.levels_ppm_m[0], self.levels_ppm_m[-1]
+        if not first <= level_ppm_m <= last:
+            raise ModelError(f"level must be {first:g} to {last:g} ppm m for this model, got {level_ppm_m:g}")
+
 
 @dataclass(frozen=True)
 class Manifest:
@@ -212,6 +218,14 @@ class Manifest:
     def bands(self) -> BandSet:
         """The bands the model expects."""
         return BandSet(np.array(self.band_centres_nm), np.array(self.band_fwhm_nm))
+
+    def check_level(self, level_ppm_m: float | None) -> None:
+        """Refuses a level that the model does not know; None is an annotator's outline, which every model has."""
+        if level_ppm_m is None:
+            return
+        if self.plane_facts is None:
+            raise ModelError(f"{self.name} knows one outline only; leave out the level, or take another model")
+        self.plane_facts.check_level(level_ppm_m)
 
     def takes(self, bands: BandSet) -> bool:
         """Whether a network of planes can be opened for a spectrometer's bands."""

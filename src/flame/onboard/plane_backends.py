@@ -63,9 +63,8 @@ class PlaneJudge:
     level_ppm_m: float | None = None
 
     def __post_init__(self) -> None:
-        first, last = self.facts.levels_ppm_m[0], self.facts.levels_ppm_m[-1]
-        if self.level_ppm_m is not None and not first <= self.level_ppm_m <= last:
-            raise ModelError(f"level must be {first:g} to {last:g} ppm m for this model, got {self.level_ppm_m:g}")
+        if self.level_ppm_m is not None:
+            self.facts.check_level(self.level_ppm_m)
 
     @property
     def level(self) -> float:

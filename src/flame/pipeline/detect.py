@@ -7,13 +7,13 @@ from contextlib import closing
 from pathlib import Path
 
 from flame.errors import FlameError
-from flame.files import require_writable
+from flame.files import remove_leftovers, require_writable
 from flame.io import OpenOptions
 from flame.onboard import Detectors
 from flame.pipeline.batch_products import BATCH_FILES, BatchScene, write_batch
 from flame.pipeline.measure import MeasureSettings
 from flame.pipeline.runners import Runner, here
-from flame.pipeline.scene_folders import SceneInput, claim_folder
+from flame.pipeline.scene_folders import SceneInput, claim_folder, lies_in
 from flame.pipeline.scene_products import PAGE, ProductOptions
 from flame.pipeline.scene_work import FAILURE_LOG, Job, Outcome, SceneTask, failed
 from flame.workers import WorkerLost
@@ -41,7 +41,8 @@ def detect_files(
     """Detects in each input and writes its products, and in the end one report.
 
     An input that fails, of whatever, does not stop the others. If the batch itself is stopped (Ctrl-C, a full disk),
-    the report tells of what was done till then. Inputs that an earlier run finished are kept as they are.
+    the report tells of what was done till then. Inputs that an earlier run finished are kept as they are. Where nothing
+    could be done at all, report and tables of an earlier run are left as they were.
 
     Args:
         inputs: Scene files or folders, each one scene; see `find_scenes`.
@@ -60,10 +61,15 @@ def detect_files(
         What became of each input, in their order.
 
     Raises:
+        FlameError: If `out` lies in the folder of a scene, whose files it would be mixed with; before the work.
         WriteError: If `out` cannot be written to; before the work, or for the report after it.
         WindError: If a wind file cannot be read; before the work.
     """
+    for scene in inputs:
+        if scene.is_dir() and lies_in(out.resolve(), scene.resolve()):
+            raise FlameError(f"{out}: lies in the folder of the scene {scene}; choose another place for the results")
     require_writable(out)
+    remove_leftovers(out)
     measure = measure or MeasureSettings()
     place = out.absolute()
     products = ProductOptions(downlink, tuple(fields))
@@ -75,7 +81,10 @@ def detect_files(
         outcomes = batch.outcomes()
         again = {outcome.source for outcome in outcomes}
         before = [outcome for outcome in earlier if outcome.source not in again]
-        write_scene_report(out, [*before, *outcomes], fields)
+        told = [*before, *outcomes]
+        # Where nothing could be done, what an earlier run found is worth more than an empty table.
+        if any(outcome.folder for outcome in told) or not (out / REPORT).exists():
+            write_scene_report(out, told, fields)
     return outcomes
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 from flame.errors import FlameError
-from flame.io import find_reader
-from flame.pipeline.scene_folders import RECORD, role_of
+from flame.io import UnknownFormatError, find_reader, looks_like_product
+from flame.pipeline.scene_folders import RECORD, belongs, role_of
 
 __all__ = ["find_scenes", "known_to_a_reader", "scenes_in"]
 
@@ -16,12 +17,19 @@ __all__ = ["find_scenes", "known_to_a_reader", "scenes_in"]
 def find_scenes(inputs: Iterable[Path]) -> list[Path]:
     """The scenes among files and folders.
 
-    A file, and a folder that is a product or tile of its own, is one scene, known or not: what cannot be read is told
-    when it is opened, and so is a folder that holds nothing. Any other folder is walked for what some reader knows.
-    What is meant twice is there once.
+    A file, and a folder that is one product or tile of its own, is one scene, known or not: what cannot be read is told
+    when it is opened, and so is a folder that holds nothing. Any other folder is walked for what some reader knows, and
+    for what was meant as a scene but is damaged. What is meant twice is there once, and a file that is read together
+    with another of those given (a header, EMIT's OBS and MASK) is no scene of its own.
     """
     found: dict[Path, Path] = {}
-    for path in inputs:
+    given = list(inputs)
+    beside: dict[Path, set[str]] = {}
+    for path in given:
+        beside.setdefault(path.parent, set()).add(path.name)
+    for path in given:
+        if path.is_file() and _is_part(path.name, beside[path.parent]):
+            continue
         inside = [path] if not path.is_dir() or known_to_a_reader(path) else list(scenes_in(path))
         for scene in inside or [path]:
             found.setdefault(_place(scene), scene)
@@ -51,29 +59,47 @@ def scenes_in(folder: Path, is_scene: Callable[[Path], bool] | None = None) -> I
         if RECORD in files:
             folders.clear()
             continue
-        whole = {name for name in folders if is_scene(here / name)}
+        whole = {name for name in folders if not name.startswith(".") and is_scene(here / name)}
         folders[:] = sorted(name for name in folders if name not in whole and not name.startswith("."))
-        for name in sorted([*whole, *files]):
-            if not name.startswith(".") and not _is_part(name, files) and (name in whole or is_scene(here / name)):
-                yield here / name
+        shown = [name for name in files if not name.startswith(".") and not _is_header(name, files)]
+        scenes = {name for name in shown if _may_be_scene(name) and is_scene(here / name)}
+        # Angles and masks count only where the scene that they belong to is not there.
+        lone = (name for name in shown if not _may_be_scene(name) and not _is_part(name, scenes))
+        scenes |= {name for name in lone if is_scene(here / name)}
+        yield from (here / name for name in sorted(whole | scenes))
 
 
-def _is_part(name: str, beside: list[str]) -> bool:
-    """Whether a file is the header of a binary beside it, or the angles, positions or masks of a scene beside it."""
-    others = [other for other in beside if other != name]
-    stem, ending = Path(name).stem, Path(name).suffix
-    if ending.lower() == ".hdr" and (stem in others or any(Path(other).stem == stem for other in others)):
-        return True
+def _may_be_scene(name: str) -> bool:
+    """Whether a file is not by its name the angles, positions or masks of one; EnMAP is known by its metadata."""
     role = role_of(name)
-    if role is None or role[1] == "metadata":  # an EnMAP product is known by its metadata
-        return False
-    return any(other.startswith(role[0]) and (role_of(other) or ("", "metadata"))[1] == "metadata" for other in others)
+    return role is None or role[1] == "metadata"
+
+
+def _is_header(name: str, beside: Collection[str]) -> bool:
+    """Whether a file is the header of a binary beside it."""
+    stem, ending = Path(name).stem, Path(name).suffix
+    others = (other for other in beside if other != name)
+    return ending.lower() == ".hdr" and any(stem in (other, Path(other).stem) for other in others)
+
+
+def _is_part(name: str, beside: Collection[str]) -> bool:
+    """Whether a file is the header of a binary beside it, or the angles, positions or masks of a scene beside it."""
+    if _may_be_scene(name):
+        return _is_header(name, beside)
+    scenes = (other for other in beside if _may_be_scene(other))
+    return _is_header(name, beside) or any(belongs(Path(name), Path(scene)) for scene in scenes)
 
 
 def known_to_a_reader(path: Path) -> bool:
-    """Whether a file or folder is a scene, by its content."""
+    """Whether a file or folder is one scene, by its content, or was meant as one and cannot be opened."""
     try:
-        find_reader(path)
-    except (FlameError, OSError):
+        reader = find_reader(path)
+    except UnknownFormatError:
         return False
-    return True
+    except (FlameError, OSError):
+        return looks_like_product(path)
+    if reader.name != "enmap" or not path.is_dir():
+        return True
+    # The folder of one product is that scene. One that holds others too, or a product further down, is walked.
+    inside = list(islice(scenes_in(path), 2))
+    return len(inside) == 1 and inside[0].parent == path and inside[0].is_file()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from flame.io.radiance_unit import UNIT_CONFLICT
 from flame.plumes import SceneRecord
 from flame.products import digits
 from flame.products.map_view import MapView
@@ -71,6 +72,8 @@ def scene_limits(scene: AnyScene, measured: SceneRecord, facts: Mapping[str, Any
     """What was not done and what to be careful with."""
     pixels = facts["rows"] * facts["columns"]
     lines = [_capital(note) for note in (*measured.notes, *measured.wind_notes)]
+    if conflict := scene.acquisition.extra.get(UNIT_CONFLICT):
+        lines.append(_capital(conflict))
     missing = pixels - facts["usable_pixels"]
     if missing:
         masked = flag_names(scene.rule.masked if isinstance(scene, SceneFile) else DEFAULT_MASK)

@@ -6,6 +6,7 @@ resumed on another.
 
 from __future__ import annotations
 
+import re
 from asyncio import CancelledError
 from collections.abc import Callable, Generator, Iterable
 from importlib import import_module
@@ -21,6 +22,7 @@ Result = TypeVar("Result")
 
 _AHEAD = 2
 _PATIENCE_S = 10
+_ADDRESS = re.compile(r"((tcp|tls|ws|wss|ucx)://)?(\[[0-9a-fA-F:.%]+\]|[^\s:/\[\]]+):(?P<port>\d{1,5})|inproc://\S+")
 
 
 @runtime_checkable
@@ -72,8 +74,12 @@ def on_cluster(address: str) -> Runner:
         address: Of the scheduler, such as "tcp://10.0.0.1:8786".
 
     Raises:
-        FlameError: If Dask is not installed, or no scheduler answers there.
+        FlameError: If Dask is not installed, this is no address, or no scheduler answers there.
     """
+    form = _ADDRESS.fullmatch(address)
+    if form is None or int(form["port"] or 0) > 65_535:
+        # Dask itself would say so too, but its client then ends with a traceback.
+        raise FlameError(f"'{address}' is no address of a Dask scheduler; give one such as tcp://10.0.0.1:8786")
     try:
         distributed: Any = import_module("distributed")
     except ModuleNotFoundError:
@@ -83,13 +89,21 @@ def on_cluster(address: str) -> Runner:
         work: Callable[[Task], Result], tasks: Iterable[Task]
     ) -> Generator[tuple[Task, Result | WorkerLost], None, None]:
         try:
-            client = distributed.Client(address, timeout=_PATIENCE_S, set_as_default=False)
-        except (OSError, ValueError) as reason:
+            client = _client_class(distributed)(address, timeout=_PATIENCE_S, set_as_default=False)
+        except Exception as reason:  # what a scheme lacks (certificates, a library) is of many kinds
             raise FlameError(f"no Dask scheduler answers at {address} ({reason})") from None
         with client:
             yield from _run_with(client, distributed, work, tasks)
 
     return run
+
+
+def _client_class(distributed: Any) -> Any:
+    """Dask's client, but one that never got through goes without a word: it would wait and print a traceback.
+
+    Ours is closed by `with`, so that nothing is left to do for its end.
+    """
+    return type("Client", (distributed.Client,), {"__del__": lambda _: None})
 
 
 def _run_with(

@@ -17,7 +17,7 @@ from flame.errors import FlameError
 from flame.files import printable, write_json
 from flame.records import RecordError, read_json
 
-__all__ = ["RECORD", "SceneFolder", "SceneInput", "belongs", "claim_folder", "role_of"]
+__all__ = ["RECORD", "SceneFolder", "SceneInput", "belongs", "claim_folder", "lies_in", "role_of"]
 
 RECORD = "detection.json"
 """In each scene's folder: of what it is, whether it is finished, and the facts. Written first and last."""
@@ -110,9 +110,17 @@ def belongs(other: Path, path: Path) -> bool:
         return False
     if other.name.split(".")[0] == path.name.split(".")[0] and ".hdr" in (other.suffix.lower(), path.suffix.lower()):
         return True
+    if role_of(other.name) is None:
+        return False
     taken = _ACQUIRED.search(path.name)
-    mark = taken[0] if taken else path.name.split(".")[0]
-    return mark.lower() in other.name.lower() and role_of(other.name) is not None
+    if taken:
+        return taken[0].lower() in other.name.lower()
+    return other.name.lower().startswith(path.name.split(".")[0].lower())
+
+
+def lies_in(path: Path, folder: Path) -> bool:
+    """Whether a resolved path is a folder or lies anywhere in it."""
+    return path == folder or folder in path.parents
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from jaxtyping import Bool
 
 from flame import __version__
 from flame.files import write_json, write_whole
+from flame.io.radiance_unit import UNIT_CONFLICT
 from flame.onboard import Detection, Detector, FilterDetector, Quality
 from flame.onboard.downlink import data_reduction, encode_plume
 from flame.pipeline.report_words import scene_facts, scene_limits, scene_making
@@ -125,7 +126,8 @@ def write_products(
     files |= _write_plumes(folder, scene, measured, facts, options)
     truth_mask = None if truth is None else truth.mask
     marked = [MarkedPlume(plume.plume, plume_letters(plume.number), headline(plume)) for plume in measured.plumes]
-    plot_quicklook(folder / _QUICKLOOK, scene, maps, marked, f"{source}: {_counted(len(marked))}", truth_mask, view)
+    found = _counted(len(marked)) if facts["judged"] else "not judged"
+    plot_quicklook(folder / _QUICKLOOK, scene, maps, marked, f"{source}: {found}", truth_mask, view)
     files[_QUICKLOOK] = "the scene on one picture"
     if options.downlink:
         packets = [encode_plume(plume, 0, number) for number, plume in enumerate(detection.plumes)]
@@ -230,6 +232,7 @@ def _facts(
         "rows": scene.shape[0],
         "columns": scene.shape[1],
         "usable_pixels": int(detection.usable.sum()),
+        "judged": bool(detection.usable.any()),
         "plumes": len(measured.plumes),
         "plume_pixels": int(detection.mask.sum()),
         "quality": _quality_names(detection.flags),
@@ -242,7 +245,10 @@ def _facts(
         "enhancement": measured.enhancement_source,
         "coefficients": measured.coefficients,
         "could_show": [asdict(limit) for limit in measured.limits],
-        "notes": [*measured.notes, *measured.wind_notes],
+        "notes": [
+            *(*measured.notes, *measured.wind_notes),
+            *([seen.extra[UNIT_CONFLICT]] if UNIT_CONFLICT in seen.extra else []),
+        ],
         "wind_notes": list(measured.wind_notes),
         "seconds": {name: round(value, 4) for name, value in asdict(detection.timings).items()},
         "software": SOFTWARE,

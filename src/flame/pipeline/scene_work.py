@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from flame.errors import FlameError
-from flame.files import WriteError, printable
+from flame.files import WriteError, printable, remove_leftovers
 from flame.io import OpenOptions, open_scene
-from flame.onboard import Detectors
+from flame.onboard import Detection, Detectors, Quality
 from flame.onboard.downlink import DataReduction
 from flame.pipeline.measure import MeasureSettings, measure_scene
 from flame.pipeline.scene_folders import SceneFolder, SceneInput
@@ -136,6 +136,7 @@ def _detect(scene: SceneInput, folder: SceneFolder, job: Job) -> Outcome:
 
 def _detect_in(scene: SceneInput, folder: SceneFolder, job: Job, opened: ExitStack) -> Outcome:
     """Detects in one scene; `opened` frees its file."""
+    remove_leftovers(folder.path)
     try:
         if not job.force and _is_finished(folder, scene, job):
             with suppress(KeyError, TypeError, ValueError, AttributeError):  # a damaged record: do it again
@@ -147,6 +148,7 @@ def _detect_in(scene: SceneInput, folder: SceneFolder, job: Job, opened: ExitSta
         detection = detector.run(content)
         if isinstance(content, SceneFile):
             content.check_usable()
+        _check_judged(scene, detection)
         measured = measure_scene(content, detection, folder.path.name, job.measure)
         marks = {
             "place": scene.place,
@@ -161,6 +163,25 @@ def _detect_in(scene: SceneInput, folder: SceneFolder, job: Job, opened: ExitSta
     folder.begin({"source": scene.name, "place": scene.place})
     record = write_products(folder.path, scene.name, content, detection, detector, measured, job.products, marks=marks)
     return _outcome(scene, folder, record, "done")
+
+
+_WHY_NOT = {
+    Quality.NOT_FINITE: "NaN or infinity in a band",
+    Quality.NO_SIGNAL: "no band above zero",
+    Quality.SATURATED: "brighter than any ground, as in another unit",
+    Quality.TOO_FEW: "too few usable pixels that differ to learn a background from",
+    Quality.FAILED: "the inference failed",
+}
+
+
+def _check_judged(scene: SceneInput, detection: Detection) -> None:
+    """Refuses a scene of which nothing was judged: without plumes is another thing than not looked at."""
+    if not detection.usable.any():
+        why = ", ".join(words for flag, words in _WHY_NOT.items() if flag in detection.flags) or "all are masked"
+        raise FlameError(
+            f"{scene.shown}: not judged: no pixel could be ({why}); "
+            "check that it holds radiance, and its unit (--unit, --scale)"
+        )
 
 
 def _outcome(scene: SceneInput, folder: SceneFolder, record: Any, state: Literal["done", "kept"]) -> Outcome:
@@ -182,6 +203,7 @@ def _is_finished(folder: SceneFolder, scene: SceneInput, job: Job) -> bool:
     record = folder.record
     return (
         record.get("finished") is True
+        and bool(record.get("usable_pixels"))
         and record.get("software") == SOFTWARE
         and record.get("model_id") in job.detectors.keys
         and record.get("options") == repr(job.options)

@@ -97,6 +97,8 @@ class _Page:
     def headline(self) -> str:
         """What was found, in one line."""
         plumes = self._record.plumes
+        if not self._maps.usable.any():
+            return "Not judged: no pixel could be used"
         if not plumes:
             return "No methane plume found"
         if len(plumes) == 1:

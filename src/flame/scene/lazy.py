@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from threading import RLock
 from typing import NamedTuple, TypeAlias
@@ -18,6 +18,8 @@ from flame.scene.geo import GeoGrid, SceneError
 __all__ = ["AnyScene", "LinesRead", "SceneFile"]
 
 _BLOCK_BYTES = 64_000_000
+_ALL_BRIGHT = 0.9
+"""Share of pixels above which flares and saturation speak of a wrong unit and not of the scene."""
 
 
 class LinesRead(NamedTuple):
@@ -160,10 +162,21 @@ class SceneFile:
             return
         counts = flag_counts(self.flags)
         causes = ", ".join(f"{name} {100 * count / self.flags.size:.0f} %" for name, count in counts.items())
+        raise SceneError(f"{self._where}: no usable pixel ({causes}); {self._how_to_keep(counts)}")
+
+    def _how_to_keep(self, counts: Mapping[str, int]) -> str:
+        """What helps where no pixel is usable: only advice that would give some."""
         masking = [name for name in counts if KEEPABLE.get(name, SceneFlag.NONE) & self.rule.masked]
-        most = max(masking, key=lambda name: counts[name], default=None)
-        fix = "give another scene" if most is None else f"keep some with --keep-{most}, or give another scene"
-        raise SceneError(f"{self._where}: no usable pixel ({causes}); {fix}")
+        if not MaskRule.keeping(KEEPABLE).valid(self.flags).any():
+            always = " and ".join(name for name in counts if name in ("fill", "excluded"))
+            return f"{always} cannot be kept: there is no measurement to use; give another scene"
+        bright = max(counts.get(name, 0) for name in ("flare", "saturated")) / self.flags.size
+        if bright > _ALL_BRIGHT:
+            return "no ground is so bright: tell the file's unit with --unit or --scale, or give another scene"
+        rules = {name: MaskRule(self.rule.masked & ~KEEPABLE[name]) for name in masking}
+        helping = [name for name in masking if rules[name].valid(self.flags).any()]
+        most = [max(helping, key=lambda name: counts[name])] if helping else masking
+        return f"keep some with {' '.join(f'--keep-{name}' for name in most)}, or give another scene"
 
     def _noted(self, valid: Bool[np.ndarray, "row col"]) -> Acquisition:
         """The acquisition with a note on how many pixels are not valid."""

@@ -16,6 +16,7 @@ from flame.io.errors import ReaderError
 from flame.io.index import find_index, read_index
 from flame.io.names import acquisition_time
 from flame.io.options import OpenOptions
+from flame.io.radiance_unit import unit_not_used
 from flame.io.raster import geo_of, open_raster, read_label, read_layer, read_methane_map
 from flame.io.starcop.layout import (
     ENHANCEMENT,
@@ -88,7 +89,9 @@ def read_tile_scene(
 
 def open_tile(folder: Path, options: OpenOptions) -> Scene:
     """`read_tile_scene` with the options of `open_scene`; a tile's radiance is known up to a factor, so no unit."""
-    return read_tile_scene(folder, options.window_nm)
+    scene = read_tile_scene(folder, options.window_nm)
+    notes = unit_not_used(options, "the numbers of a STARCOP tile are taken as they are, radiance up to a factor")
+    return replace(scene, acquisition=replace(scene.acquisition, extra=scene.acquisition.extra | notes))
 
 
 def read_tile(
