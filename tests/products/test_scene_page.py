@@ -121,7 +121,8 @@ def test_a_calm_and_the_law_of_a_rate_stand_beside_the_numbers(tmp_path):
     assert "± is one standard deviation. Nearly calm: trust the mass</p>" in page
     assert page.count("kg/h; nearly calm: trust the mass</td>") == 2  # by every method
     assert '<span class="less">41.2 ± 3.4 kg, nearly calm' in page
-    assert "290 ± 25 kg/h, plus 31 kg/h; by mass over fetch, ± without the wind&#x27;s error" in page
+    assert "of wind at 10 m, by mass over fetch; ± without the wind&#x27;s error</th><td>290 ± 25 kg/h</td>" in page
+    assert "plus, in any wind</th><td>31 kg/h</td>" in page
 
 
 def test_without_wind_or_place_it_says_so(tmp_path):

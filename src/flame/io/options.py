@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from flame.errors import FlameError
 from flame.physics import METHANE_WINDOW_NM, radiance_scale
-from flame.scene import MaskRule
+from flame.scene import MaskRule, flag_names
 
 __all__ = ["OpenOptions"]
 
@@ -36,6 +37,16 @@ class OpenOptions:
             raise FlameError(f"the scale must be a positive number, got {self.scale:g}")
         if self.unit is not None and self.scale is not None:
             raise FlameError("give the unit or the scale, not both")
+
+    def facts(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "unit": self.unit,
+            "scale": self.scale,
+            "window_nm": list(self.window_nm),
+            "masked": flag_names(self.mask.masked),
+            "find_surface": self.find_surface,
+        }
 
     @property
     def stated_scale(self) -> float | None:

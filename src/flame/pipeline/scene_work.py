@@ -154,7 +154,7 @@ def _detect_in(scene: SceneInput, folder: SceneFolder, job: Job, opened: ExitSta
             "place": scene.place,
             "input_sha256": scene.sha256,
             "model_id": detector.identity.key,
-            "options": repr(job.options),
+            "options": job.options.facts(),
             "measured_with": job.measure_key,
         }
     except BaseException:
@@ -206,7 +206,7 @@ def _is_finished(folder: SceneFolder, scene: SceneInput, job: Job) -> bool:
         and bool(record.get("usable_pixels"))
         and record.get("software") == SOFTWARE
         and record.get("model_id") in job.detectors.keys
-        and record.get("options") == repr(job.options)
+        and record.get("options") == job.options.facts()
         and record.get("measured_with") == job.measure_key
         and (not job.products.downlink or "downlink" in record)
         and record.get("fields") == list(job.products.fields)

@@ -181,7 +181,7 @@ def _numbers(record: PlumeRecord, truth: Truth | None) -> str:
     if mass is not None:
         rows.append(("Methane in the plume", digits.with_sigma(mass.ime_kg, mass.sigma_kg, "kg")))
     if record.unit_rate is not None:
-        rows.append(("Rate for each m/s of wind at 10 m", _unit_rate(record.unit_rate)))
+        rows += _unit_rate(record.unit_rate)
     rows.append(("Peak enhancement", digits.amount(plume.peak_ppm_m, "ppm m")))
     rows.append(("Mean enhancement", digits.amount(plume.mean_ppm_m, "ppm m")))
     if mass is not None:
@@ -220,13 +220,12 @@ def _basis(record: PlumeRecord) -> str:
     return "the scene does not say where it is, so there is no mass"
 
 
-def _unit_rate(unit: UnitRate) -> str:
-    """For a wind of one's own: the slope, what is added to it, and what it rests on."""
-    added = f", plus {digits.amount(unit.offset_kg_h, 'kg/h', 2)}" if unit.offset_kg_h else ""
-    return (
-        f"{digits.with_sigma(unit.kg_h_per_m_s, unit.sigma_kg_h_per_m_s, 'kg/h')}{added}; by "
-        f"{method_name(unit.method)}, ± without the wind's error"
-    )
+def _unit_rate(unit: UnitRate) -> list[tuple[str, str]]:
+    """For a wind of one's own: the slope, what it rests on, and what is added to it."""
+    slope = digits.with_sigma(unit.kg_h_per_m_s, unit.sigma_kg_h_per_m_s, "kg/h")
+    words = f"Rate for each m/s of wind at 10 m, by {method_name(unit.method)}; ± without the wind's error"
+    added = [("plus, in any wind", digits.amount(unit.offset_kg_h, "kg/h", 2))] if unit.offset_kg_h else []
+    return [(words, slope), *added]
 
 
 def _rates(rates: Sequence[Rate]) -> str:
