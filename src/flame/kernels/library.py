@@ -73,11 +73,12 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
         *(*_ROWS, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _LONG, _LONG),
         *(_ADDRESS, _ADDRESS, _ADDRESS, _LONG, _ADDRESS),
     ),
+    "largest_magnitude": (_ADDRESS, _LONG),
     "pixel_fields": (*_ROWS, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _REAL, _REAL, _REAL, _INT, _ADDRESS),
 }
 
-_TELLING = ("transform_parts", "filter_planes")
-"""Kernels that give a number back."""
+_TELLING = {"transform_parts": _INT, "filter_planes": _INT, "largest_magnitude": _REAL}
+"""Kernels that give a number back, and of which kind."""
 
 
 class Kernels:
@@ -89,7 +90,7 @@ class Kernels:
         for name, types in _SIGNATURES.items():
             function = getattr(library, f"{name}_{instructions}")
             function.argtypes = types
-            function.restype = ctypes.c_int32 if name in _TELLING else None
+            function.restype = _TELLING.get(name)
             self._functions[name] = function
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

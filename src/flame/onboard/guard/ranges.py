@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from flame.kernels import load_kernels
+
 __all__ = ["Ranges"]
 
 _PIECE = 1 << 16
@@ -69,6 +71,9 @@ def _largest(flat: np.ndarray) -> float:
     """The largest magnitude; NaN if there is one."""
     if flat.size == 0:
         return 0.0
+    kernels = load_kernels()
+    if kernels is not None and flat.dtype == np.float32 and flat.flags.c_contiguous:
+        return float(kernels.largest_magnitude(flat.ctypes.data, flat.size))
     # In pieces, so that the second look at a piece finds it in the cache.
     pieces = (flat[at : at + _PIECE] for at in range(0, flat.size, _PIECE))
     found = np.array([(-piece.min(), piece.max()) for piece in pieces])
