@@ -121,7 +121,9 @@ def test_real_ground_in_every_sensors_bands() -> None:
 
 def test_a_run_learns_and_a_killed_one_goes_on(source: FreshSource, tmp_path: Path) -> None:
     short = FreshRunSettings(minutes=0.12, tiles=1, batches=1, size=64, workers=1, checkpoint_minutes=0.02)
-    train_fresh(tmp_path, source, SMALL, short, facts={"seed": 0})
+    threads = torch.get_num_threads()
+    train_fresh(tmp_path, source, SMALL, replace(short, threads=threads + 1), facts={"seed": 0})
+    assert torch.get_num_threads() == threads, "who trains after this has the threads he had"
     first = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
     assert first["step"] > 0
     train_fresh(tmp_path, source, SMALL, replace(short, minutes=0.2))

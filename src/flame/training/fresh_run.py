@@ -191,9 +191,25 @@ def train_fresh(
 
     The folder then holds `model.safetensors` (the average), `checkpoint.pt` and `log.csv`.
     """
+    before = torch.get_num_threads()
+    torch.set_num_threads(run.threads)
+    try:
+        return _trained(folder, source, settings, run, seed, facts, start)
+    finally:
+        torch.set_num_threads(before)
+
+
+def _trained(
+    folder: Path,
+    source: FreshSource,
+    settings: PlusSettings,
+    run: FreshRunSettings,
+    seed: int,
+    facts: dict[str, object] | None,
+    start: Path | None,
+) -> FlamePlus:
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(seed)
-    torch.set_num_threads(run.threads)
     checkpoint = folder / CHECKPOINT
     state = torch.load(checkpoint, weights_only=True) if checkpoint.is_file() else None
     if start is not None:
