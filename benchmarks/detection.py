@@ -4,9 +4,11 @@
 
 Plumes are put into plume-free ground by physics and noise is added after. At half and a quarter of the noise plumes and
 label levels are halved and quartered too, so the three sets differ only in how quiet they are. Every filter has its
-best threshold on the very tiles it is judged on, plain, opened and smoothed; the network has its shipped rule
-(probability above its threshold that the enhancement exceeds the level) and, in brackets, its best threshold. The limit
-knows background and noise.
+best threshold on the very tiles it is judged on, plain, opened and smoothed. The network stands there four times: as
+pixels above its shipped threshold, when asked for the very level; with its best threshold on these tiles; "shipped", the
+mask that `flame detect --level` gives, which leaves out plumes without a core; and "unasked", what it draws when nothing
+is asked, at its own level, which follows the noise of the scene and is not the label's. The limit knows background and
+noise.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ LABELS_PPM_M = (250.0, 500.0, 1000.0)
 NOISES = (1.0, 0.5, 0.25)
 WIDTHS_PX = (0.7, 1.0, 1.5, 2.0, 3.0)
 PLUME_SHARE = 0.6
+HOWS = ("pixels", "shipped", "unasked")
 GROUPED = dict.fromkeys(("airport_2", "beach_3", "urban_1", "urban_3"), "four chips")
 """Scenes that the means are taken over together."""
 SNR = {"aviris-ng": 154.0, "emit": 250.0, "enmap": 180.0, "prisma": 154.0, "tanager-1": 154.0, "aviris-3": 200.0}
@@ -154,21 +157,28 @@ class Packaged:
         self._package = load_model(path)
         self.name = self._package.manifest.name
         self.threshold = self._package.manifest.threshold
-        self._detectors: dict[float, Detector] = {}
+        self._detectors: dict[float | None, Detector] = {}
 
-    def score(self, tile: Judged, level_ppm_m: float) -> np.ndarray:
-        """Logit of exceeding a level; far below any threshold where it does not judge."""
+    def masks(self, tile: Judged, level_ppm_m: float | None) -> tuple[np.ndarray, np.ndarray]:
+        """Logit of exceeding a level, far below any threshold where it does not judge, and the mask; None: its own."""
         if level_ppm_m not in self._detectors:
-            self._detectors[level_ppm_m] = Detector(self._package, threads=1, asked=Asked(level_ppm_m=level_ppm_m))
+            self._detectors[level_ppm_m] = Detector(self._package, threads=1, asked=Asked(level=level_ppm_m))
         found = self._detectors[level_ppm_m].run(Scene(tile.radiance, tile.bands, tile.valid))
         probability = np.clip(found.probability, 1e-7, 1 - 1e-7)
-        return np.where(found.usable, np.log(probability / (1 - probability)), np.float32(-20)).astype(np.float32)
+        logit = np.where(found.usable, np.log(probability / (1 - probability)), np.float32(-20)).astype(np.float32)
+        return logit, found.mask
+
+
+def f1(counts: np.ndarray) -> float:
+    """Of pixels hit, false and missed."""
+    hit, false, missed = counts
+    return float(2 * hit / max(1, 2 * hit + false + missed))
 
 
 def judge(tiles: list[Judged], noise: float, networks: dict[str, Packaged]) -> dict:
     """F1 of every method at every label level."""
     histograms: dict[tuple[float, str], ScoreHistogram] = {}
-    shipped: dict[tuple[float, str], np.ndarray] = {}
+    ruled: dict[tuple[float, str], np.ndarray] = {}
 
     def include(level: float, name: str, score: np.ndarray, label: np.ndarray, valid: np.ndarray) -> None:
         histograms.setdefault((level, name), ScoreHistogram()).include(score, label, valid)
@@ -176,17 +186,19 @@ def judge(tiles: list[Judged], noise: float, networks: dict[str, Packaged]) -> d
     for tile in tiles:
         smooth = gaussian_filter(tile.truth_ppm_m, 0.5)
         maps = mag1c_maps(tile) | noise_aware_maps(tile) | limit_maps(tile)
+        unasked = {name: model.masks(tile, None)[1] for name, model in networks.items()}
         for label_ppm_m in LABELS_PPM_M:
             label = smooth > label_ppm_m * noise
             for name, score in maps.items():
                 include(label_ppm_m, name, score, label, tile.valid)
             for name, model in networks.items():
-                score = model.score(tile, label_ppm_m * noise)
-                logit = float(np.log(model.threshold / (1 - model.threshold)))
+                score, mask = model.masks(tile, label_ppm_m * noise)
                 include(label_ppm_m, name, score, label, tile.valid)
-                above = (score > logit) & tile.valid
-                counts = np.array([(above & label).sum(), (above & ~label).sum(), (~above & label & tile.valid).sum()])
-                shipped[label_ppm_m, name] = shipped.get((label_ppm_m, name), np.zeros(3)) + counts
+                above = (score > np.log(model.threshold / (1 - model.threshold))) & tile.valid
+                for how, each in (("pixels", above), ("shipped", mask), ("unasked", unasked[name])):
+                    counts = [(each & label).sum(), (each & ~label).sum(), (~each & label & tile.valid).sum()]
+                    key = label_ppm_m, f"{how} {name}"
+                    ruled[key] = ruled.get(key, np.zeros(3)) + counts
     found: dict = {}
     for label_ppm_m in LABELS_PPM_M:
         row: dict = {}
@@ -195,8 +207,7 @@ def judge(tiles: list[Judged], noise: float, networks: dict[str, Packaged]) -> d
                 continue
             best = histogram.best_threshold().f1
             if name in networks:
-                hit, false, missed = shipped[level, name]
-                row[name] = {"shipped": 2 * hit / max(1, 2 * hit + false + missed), "best": best}
+                row[name] = {how: f1(ruled[level, f"{how} {name}"]) for how in HOWS} | {"best": best}
                 continue
             family = " ".join(name.split()[:2]) if name.startswith("MAG1C") else name.split()[0]
             if best > row.get(family, {"best": -1})["best"]:
@@ -282,7 +293,7 @@ def main() -> None:
         for rows in crew.map(partial(judge_set, given), range(len(list(grounds(given))))):
             for row in rows:
                 text = "  ".join(
-                    f"{method} {v['shipped']:.3f} ({v['best']:.3f})" if "shipped" in v else f"{method} {v['best']:.3f}"
+                    f"{method} {', '.join(f'{how} {figure:.3f}' for how, figure in v.items() if how != 'how')}"
                     for method, v in row["f1"]["500"].items()
                 )
                 print(f"{row['ground']:12} {row['sensor']:10} x{row['noise']:<5g} {text}", flush=True)
@@ -297,14 +308,16 @@ def main() -> None:
 
 def markdown(table: list[dict], networks: list[str], lines: list[str], given: argparse.Namespace) -> str:
     """The table as a page."""
-    methods = ["MAG1C plain", "MAG1C opened", "MAG1C smoothed", "noise-aware", *networks, "limit"]
+    of_networks = [f"{name}{how}" for name in networks for how in ("", " shipped", " unasked")]
+    methods = ["MAG1C plain", "MAG1C opened", "MAG1C smoothed", "noise-aware", *of_networks, "limit"]
     head = [
         "# Detection on ground that was not trained on",
         "",
         f"Made by `benchmarks/detection.py`, {given.tiles} tiles a row, seed {given.seed}. F1 at true levels of 250 /",
         "500 / 1000 ppm m times the noise factor. Filters and limit have their best threshold (and width) on the very",
         "tiles;",
-        "the network its shipped threshold, in brackets its best at 500.",
+        "the network its shipped threshold for each pixel when asked for the level, in brackets its best at 500; `shipped`",
+        "is the mask that `--level` gives, without plumes that have no core; `unasked` the mask without `--level`.",
         "",
         f"| ground | sensor | noise | {' | '.join(methods)} |",
         f"|---|---|---:|{'---:|' * len(methods)}",
@@ -312,11 +325,20 @@ def markdown(table: list[dict], networks: list[str], lines: list[str], given: ar
     for row in table:
         cells = []
         for method in methods:
-            found = [row["f1"][f"{label:g}"].get(method) for label in LABELS_PPM_M]
-            text = " / ".join("-" if v is None else f"{v.get('shipped', v['best']):.2f}" for v in found)
-            cells.append(f"{text} ({found[1]['best']:.2f})" if method in networks and found[1] else text)
+            found = [figure(row["f1"][f"{label:g}"], method) for label in LABELS_PPM_M]
+            text = " / ".join("-" if value is None else f"{value:.2f}" for value in found)
+            best = row["f1"]["500"].get(method, {}).get("best") if method in networks else None
+            cells.append(text if best is None else f"{text} ({best:.2f})")
         head.append(f"| {row['ground']} | {row['sensor']} | {row['noise']:g} | {' | '.join(cells)} |")
     return "\n".join([*head, "", *by_ground(table, methods), "", *(f"- {line}" for line in lines), ""])
+
+
+def figure(row: dict, method: str) -> float | None:
+    """F1 of a method: of a network its pixels, or as its name says."""
+    name, _, how = method.partition(" ")
+    if name in row and "pixels" in row[name]:
+        return float(row[name][how or "pixels"])
+    return None if method not in row else float(row[method].get("shipped", row[method]["best"]))
 
 
 def by_ground(table: list[dict], methods: list[str]) -> list[str]:
@@ -327,8 +349,8 @@ def by_ground(table: list[dict], methods: list[str]) -> list[str]:
         groups.setdefault(GROUPED.get(row["ground"], row["ground"]) + sensors, []).append(row["f1"])
 
     def mean(rows: list[dict], method: str, label: float) -> str:
-        found = [row[f"{label:g}"][method] for row in rows if method in row[f"{label:g}"]]
-        return f"{np.mean([v.get('shipped', v['best']) for v in found]):.2f}" if found else "-"
+        found = [value for row in rows if (value := figure(row[f"{label:g}"], method)) is not None]
+        return f"{np.mean(found):.2f}" if found else "-"
 
     lines = [f"| mean over noise levels | {' | '.join(methods)} |", f"|---|{'---:|' * len(methods)}"]
     for name, rows in groups.items():
@@ -344,7 +366,7 @@ def summary(table: list[dict], networks: list[str]) -> list[str]:
         for label in ("250", "500", "1000"):
             rows = [row["f1"][label] for row in table if "limit" in row["f1"][label]]
             classical = [max(v["best"] for m, v in row.items() if m not in networks and m != "limit") for row in rows]
-            own, limit = [row[name]["shipped"] for row in rows], [row["limit"]["best"] for row in rows]
+            own, limit = [figure(row, name) or 0.0 for row in rows], [row["limit"]["best"] for row in rows]
             ahead = np.array(own) - np.array(classical)
             lines.append(
                 f"{name} at {label}: mean F1 {np.mean(own):.3f}, best filter {np.mean(classical):.3f}, limit "

@@ -3,7 +3,8 @@
     python benchmarks/operating_points.py MODEL.onnx --real CHIP.npz --json OUT.json --plot reliability.png
 
 Plumes and noise are drawn afresh on unseen simulated ground and on real scenes that were not trained on; half of the
-tiles have no plume at all. Labels are an annotator's outlines, which follow the noise, and true levels.
+tiles have no plume at all. Labels are true levels, among them the one that follows the scene's noise and is the default,
+and an annotator's outlines ("visible"), which streams of lines draw.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ from scipy.ndimage import gaussian_filter, label
 from flame import open_scene
 from flame.detection import DecisionRule, PixelCounts, plume_mask
 from flame.detection.reliability import Reliability
-from flame.onboard import Detector, load_model
-from flame.onboard.asked import Asked
+from flame.onboard import Asked, Detection, Detector, load_model
 from flame.physics import sensor
 from flame.scene import Scene
 from flame.simulate import (
@@ -40,6 +40,7 @@ from flame.training.real_ground import real_ground
 LEVELS_PPM_M = (250.0, 500.0, 1000.0)
 SIDE = 256
 _EIGHT = np.ones((3, 3), np.bool_)
+_FEWEST_PIXELS = 5
 
 
 def grounds(given: argparse.Namespace) -> dict[str, dict[str, list[Background]]]:
@@ -61,12 +62,54 @@ def grounds(given: argparse.Namespace) -> dict[str, dict[str, list[Background]]]
 
 
 def plumes_found(mask: np.ndarray, outline: np.ndarray) -> tuple[int, int, int]:
-    """Outlines, outlines of which something was found, and found plumes that touch none."""
-    drawn, outlines = label(outline, structure=_EIGHT)
+    """Outlines of some size, those of which something was found, and found plumes that touch no outline."""
+    drawn, _ = label(outline, structure=_EIGHT)
+    large = np.bincount(drawn.ravel()) >= _FEWEST_PIXELS
+    large[0] = False
     seen, plumes = label(mask, structure=_EIGHT)
     hit = np.unique(drawn[mask & outline])
     touching = np.unique(seen[mask & outline])
-    return outlines, int((hit > 0).sum()), plumes - int((touching > 0).sum())
+    return int(large.sum()), int(large[hit].sum()), plumes - int((touching > 0).sum())
+
+
+class Tally:
+    """What one way of drawing outlines is worth at each sensitivity.
+
+    Args:
+        rules: How probabilities become masks, by sensitivity.
+    """
+
+    def __init__(self, rules: dict[str, DecisionRule]) -> None:
+        self._rules = rules
+        self._counts = {name: PixelCounts() for name in rules}
+        self._found = {name: np.zeros(2, int) for name in rules}
+        self._false, self._empty_px = dict.fromkeys(rules, 0), 0
+
+    def add(self, result: Detection, outline: np.ndarray, valid: np.ndarray, empty: bool) -> None:
+        """A tile with the outlines of the truth; false plumes are counted where there is no methane at all."""
+        for name, rule in self._rules.items():
+            assert result.sigma_ppm_m is not None
+            mask = plume_mask(result.probability, result.usable, rule, result.score_ppm_m / result.sigma_ppm_m)
+            self._counts[name] += PixelCounts.of(mask, outline, valid)
+            *found, false = plumes_found(mask, outline)
+            self._found[name] += found
+            self._false[name] += false if empty else 0
+        self._empty_px += int(valid.sum()) if empty else 0
+
+    def summary(self) -> dict[str, dict[str, float | None]]:
+        """By sensitivity."""
+        return {
+            name: {
+                "threshold": rule.threshold,
+                "core_sigmas": rule.core_sigmas,
+                **{k: v for k, v in self._counts[name].summary().items() if k in ("precision", "recall", "f1")},
+                "outlines": int(self._found[name][0]),
+                "found": int(self._found[name][1]),
+                "false_plumes_per_10_megapixels": 1e7 * self._false[name] / max(1, self._empty_px),
+                "empty_pixels": self._empty_px,
+            }
+            for name, rule in self._rules.items()
+        }
 
 
 def main() -> None:
@@ -85,7 +128,6 @@ def main() -> None:
     package = load_model(given.model)
     facts = package.manifest.plane_facts
     assert facts is not None, "this needs a network of planes"
-    points = {name: point.threshold for name, point in facts.sensitivities.items()}
     rng = np.random.default_rng(given.seed)
     plume = PlumeSettings(source_shares=(0.0, 0.8, 0.16, 0.04))
     pools = {px: make_plume_pool(rng, 30, SIDE, px, plume) for px in (5.0, 30.0, 60.0)}
@@ -96,48 +138,35 @@ def main() -> None:
     report: dict[str, object] = {"tiles": given.tiles, "seed": given.seed}
     curves: dict[str, Reliability] = {}
     for kind, by_sensor in grounds(given).items():
-        counts = {name: PixelCounts() for name in points}
-        found = {name: np.zeros(3) for name in points}
-        false, empty_px = dict.fromkeys(points, 0), 0
-        tables = {level: Reliability() for level in ("outline", *LEVELS_PPM_M)}
+        asked = {"scene": Asked(), "visible": Asked(level="visible")}
+        tallies = {
+            way: Tally({name: replace(each, sensitivity=name).rule(package.manifest) for name in facts.sensitivities})
+            for way, each in asked.items()
+        }
+        tables = {level: Reliability() for level in ("scene", "visible", *LEVELS_PPM_M)}
         for name, own in by_sensor.items():
             pool = pools[min(pools, key=lambda px: abs(px - sensor(name).pixel_m))]
-            detectors = {level: Detector(package, asked=Asked(level_ppm_m=level)) for level in LEVELS_PPM_M}
-            outline_detector = Detector(package)
+            detectors = {level: Detector(package, asked=Asked(level=level)) for level in tables}
             bands = None if kind == "real" else sensor(name).bands.methane()
             for index in range(given.tiles):
                 own_rng = np.random.default_rng((given.seed, index))
-                drawn_pool = no_plumes(pool) if index % 2 else pool
+                empty = index % 2 == 1
+                drawn_pool = no_plumes(pool) if empty else pool
                 tile = FreshTiles(tuple(own), drawn_pool, noise, settings).draw(own_rng, bands, name)
                 scene = Scene(tile.radiance, tile.bands, tile.valid)
-                result = outline_detector.run(scene)
-                drawn = tile.label if tile.label is not None else np.zeros(tile.valid.shape, np.bool_)
-                tables["outline"].add(result.probability, drawn, result.usable)
-                for point, threshold in points.items():
-                    mask = plume_mask(
-                        result.probability, result.usable, DecisionRule(threshold, package.manifest.opening)
-                    )
-                    counts[point] += PixelCounts.of(mask, drawn, tile.valid)
-                    numbers = plumes_found(mask, drawn)
-                    found[point] += numbers
-                    false[point] += numbers[2] if index % 2 else 0
-                empty_px += int(tile.valid.sum()) if index % 2 else 0
+                visible = tile.label if tile.label is not None else np.zeros(tile.valid.shape, np.bool_)
                 smooth = gaussian_filter(tile.enhancement_ppm_m, 0.5)
                 for level, detector in detectors.items():
-                    tables[level].add(detector.run(scene).probability, smooth > level, result.usable)
+                    result = detector.run(scene)
+                    outline = visible if level == "visible" else smooth > (result.level_ppm_m or np.inf)
+                    tables[level].add(result.probability, outline, result.usable)
+                    if level in tallies:
+                        tallies[level].add(result, outline & tile.valid, tile.valid, empty)
         report[kind] = {
-            "sensitivities": {
-                point: {
-                    "threshold": points[point],
-                    **{k: v for k, v in counts[point].summary().items() if k in ("precision", "recall", "f1")},
-                    "outlines": int(found[point][0]), "found": int(found[point][1]),
-                    "false_plumes_per_10_megapixels": 1e7 * false[point] / max(1, empty_px),
-                }
-                for point in points
-            },
-            "empty_pixels": empty_px,
+            "sensitivities": tallies["scene"].summary(),
+            "visible": tallies["visible"].summary(),
             "calibration_error": {str(level): table.error for level, table in tables.items()},
-        }  # fmt: skip
+        }
         curves |= {
             f"{kind}, {level if isinstance(level, str) else f'{level:g} ppm m'}": t for level, t in tables.items()
         }

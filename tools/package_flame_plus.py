@@ -26,7 +26,7 @@ def points(measured: dict[str, Any]) -> dict[str, OperatingPoint]:
     """The sensitivities with what each is worth on real ground."""
     return {
         name: OperatingPoint(
-            each["threshold"], each["precision"], each["recall"], each["false_plumes_per_10_megapixels"]
+            each["threshold"], each["core_sigmas"], each["precision"], each["recall"], each["false_plumes_per_10_megapixels"]
         )
         for name, each in measured[_JUDGED_ON]["sensitivities"].items()
     }
@@ -39,7 +39,9 @@ def means(table: dict[str, Any], name: str) -> dict[str, Any]:
         rows = [row["f1"][label] for row in table["rows"] if "limit" in row["f1"][label]]
         filters = [max(v["best"] for m, v in row.items() if "how" in v and m != "limit") for row in rows]
         found[f"f1_at_{label}_ppm_m"] = {
-            "network": float(np.mean([row[name]["shipped"] for row in rows])),
+            "network": float(np.mean([row[name]["pixels"] for row in rows])),
+            "network_shipped": float(np.mean([row[name]["shipped"] for row in rows])),
+            "network_unasked": float(np.mean([row[name]["unasked"] for row in rows])),
             "best_filter": float(np.mean(filters)),
             "limit": float(np.mean([row["limit"]["best"] for row in rows])),
             "rows": len(rows),

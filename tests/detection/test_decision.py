@@ -1,12 +1,14 @@
 """The decision rule is a morphological opening of the valid pixels above the threshold."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import ndimage
 
 from flame.detection import CROSS, DecisionRule, plume_mask
+from flame.errors import FlameError
 
 shapes = st.tuples(st.integers(1, 12), st.integers(1, 12))
 
@@ -63,3 +65,29 @@ def test_opening_is_scipys(rows, cols, seed, share):
     above = np.random.default_rng(seed).random((rows, cols)) < share
     found = plume_mask(above.astype(np.float32), np.ones((rows, cols), np.bool_))
     np.testing.assert_array_equal(found, ndimage.binary_opening(above, CROSS))
+
+
+def test_pieces_without_a_core_or_too_small_are_left_out():
+    score, sigmas = np.zeros((12, 12)), np.zeros((12, 12))
+    score[1:4, 1:4] = 0.5
+    sigmas[2, 2] = 3.0  # a piece with a core
+    score[6:9, 6:9] = 0.5  # one without
+    sigmas[5, 7] = 9.0  # beside it is not in it
+    score[10, 1], sigmas[10, 1] = 0.99, 9.0  # a core alone is too small
+    score[4, 4] = 0.4  # touches the first at a corner
+    valid = np.ones(score.shape, dtype=bool)
+    rule = DecisionRule(0.35, opening=False, core_sigmas=2.5, fewest_pixels=5)
+    mask = plume_mask(score, valid, rule, sigmas)
+    expected = np.zeros_like(valid)
+    expected[1:4, 1:4] = expected[4, 4] = True
+    assert np.array_equal(mask, expected)
+    valid[2, 2] = False  # what is not seen is no core
+    assert not plume_mask(score, valid, rule, sigmas).any()
+
+
+def test_a_core_needs_something_to_be_told_by():
+    score, valid = np.random.default_rng(0).random((20, 20)), np.ones((20, 20), dtype=bool)
+    plain = plume_mask(score, valid, DecisionRule(0.5, opening=False))
+    assert np.array_equal(plume_mask(score, valid, DecisionRule(0.5, opening=False, core_sigmas=0.0)), plain)
+    with pytest.raises(FlameError, match="tells no standard deviations"):
+        plume_mask(score, valid, DecisionRule(0.5, core_sigmas=2.0))

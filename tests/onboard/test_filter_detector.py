@@ -77,13 +77,13 @@ def test_a_threshold_is_used_and_told():
     detector = sure.for_bands(scene.bands)
     found, usual = detector.run(scene), FilterDetector().run(scene)
     assert found.mask.sum() < usual.mask.sum()
-    assert detector.identity.threshold == 0.999
+    assert detector.identity.rule.threshold == 0.999
     assert sure.keys == {detector.identity.key} != Detectors(FILTER_MODEL).keys  # so that a scene is done again
 
 
-@pytest.mark.parametrize("asked", [Asked(sensitivity="high-recall"), Asked(level_ppm_m=500.0)])
+@pytest.mark.parametrize("asked", [Asked(sensitivity="high-recall"), Asked(level=500.0), Asked(core_sigmas=2.0)])
 def test_what_only_models_can_do_is_refused_before_the_work(asked):
-    with pytest.raises(ModelError, match="no sensitivities and no levels; give a threshold"):
+    with pytest.raises(ModelError, match="no sensitivities and no levels or cores; give a threshold"):
         Detectors(FILTER_MODEL, asked=asked)
 
 

@@ -14,15 +14,19 @@ from flame.onboard import Detector, ModelError, ModelPackage, load_model, sha256
 from flame.onboard.asked import Asked
 from flame.onboard.detectors import Detectors
 from flame.onboard.filter_detector import FilterDetector
-from flame.onboard.manifest import NetworkFacts, OperatingPoint
-from flame.onboard.plane_backends import PlaneEngine
+from flame.onboard.manifest import NetworkFacts, OperatingPoint, PlaneFacts
+from flame.onboard.plane_backends import PlaneEngine, PlaneJudge
 from flame.physics import BandSet, sensor
 from flame.pipeline.export_plus import _torch_outline, plane_batch, plus_package
 from flame.prepare.planes import prepare_planes
 from flame.scene import Scene
 from flame.simulate import preset, simulate_tile, tile_generator
 
-POINTS = {"high-recall": OperatingPoint(0.2), "balanced": OperatingPoint(0.5), "high-precision": OperatingPoint(0.9)}
+POINTS = {
+    "high-recall": OperatingPoint(0.2, 1.0),
+    "balanced": OperatingPoint(0.5, 2.0),
+    "high-precision": OperatingPoint(0.9, 3.0),
+}
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +55,7 @@ def scene_of(name: str, size: int = 80) -> Scene:
 @pytest.mark.parametrize("name", ["aviris-ng", "emit"])
 def test_every_engine_says_what_torch_says(model: FlamePlus, package: ModelPackage, runtime: str, name: str) -> None:
     scene = scene_of(name, 64)
-    found = Detector(package, runtime, threads=2).run(scene)
+    found = Detector(package, runtime, threads=2, asked=Asked(level="visible")).run(scene)
     expected = _torch_outline(model.double(), scene)
     model.float()
     assert found.usable.any()
@@ -74,7 +78,7 @@ def test_one_detector_takes_every_sensor(package: ModelPackage) -> None:
 def test_a_level_between_two_lies_about_between_them(package: ModelPackage) -> None:
     scene = scene_of("emit", 64)
     at = {
-        level: Detector(package, "onnxruntime", threads=1, asked=Asked(level_ppm_m=level)).run(scene).probability
+        level: Detector(package, "onnxruntime", threads=1, asked=Asked(level=level)).run(scene).probability
         for level in (500.0, 707.10678, 1000.0)
     }
 
@@ -90,7 +94,7 @@ def test_a_level_between_two_lies_about_between_them(package: ModelPackage) -> N
 @pytest.mark.parametrize("level", [10.0, 1e6])
 def test_a_level_it_does_not_know_is_refused(package: ModelPackage, level: float) -> None:
     with pytest.raises(ModelError, match=r"level must be 62\.5 to 8000 ppm m"):
-        Detector(package, "onnxruntime", asked=Asked(level_ppm_m=level))
+        Detector(package, "onnxruntime", asked=Asked(level=level))
 
 
 def test_sensitivities_move_the_threshold(package: ModelPackage) -> None:
@@ -105,9 +109,49 @@ def test_sensitivities_move_the_threshold(package: ModelPackage) -> None:
         Asked(threshold=1.5)
 
 
+def test_a_plume_on_the_ground_needs_a_core_and_is_not_opened(package: ModelPackage) -> None:
+    rule = Detector(package, "onnxruntime").rule
+    assert (rule.threshold, rule.core_sigmas, rule.opening, rule.fewest_pixels) == (0.5, 2.0, False, 5)
+    assert Asked("high-precision").rule(package.manifest).core_sigmas == 3.0
+    assert Asked(threshold=0.4).rule(package.manifest).core_sigmas is None
+    assert Asked(threshold=0.4, core_sigmas=1.5).rule(package.manifest).core_sigmas == 1.5
+    assert Asked(level="visible").rule(package.manifest) == package.manifest.rule
+    assert Asked("high-recall").rule_of_lines(package.manifest) == replace(package.manifest.rule, threshold=0.2)
+    with pytest.raises(ModelError, match="core's standard deviations"):
+        Asked(core_sigmas=-1.0)
+    with pytest.raises(ModelError, match="knows no core"):
+        Detector(package, "onnxruntime", asked=Asked(core_sigmas=0.7)).stream(64)
+
+
+@pytest.mark.parametrize("runtime", ["native", "onnxruntime"])
+def test_the_level_follows_the_noise_of_the_scene(package: ModelPackage, runtime: str) -> None:
+    detector = Detector(package, runtime, threads=1)
+    for name in ("aviris-ng", "emit"):
+        scene = scene_of(name, 64)
+        found = detector.run(scene)
+        assert found.estimate_sigma_ppm_m is not None
+        known = np.isfinite(found.estimate_sigma_ppm_m)
+        assert found.level_ppm_m == pytest.approx(0.75 * np.median(found.estimate_sigma_ppm_m[known]))
+        same = Detector(package, runtime, threads=1, asked=Asked(level=found.level_ppm_m)).run(scene)
+        assert same.level_ppm_m == found.level_ppm_m
+        assert np.abs(found.probability - same.probability).max() < 1e-3
+        assert found.probability.std() > 0.01
+
+
+def test_a_model_that_was_made_for_outlines_alone_keeps_them(package: ModelPackage) -> None:
+    facts = package.manifest.plane_facts
+    assert facts is not None
+    before = replace(package.manifest, plane_facts=replace(facts, scene_sigmas=0.0))
+    old = replace(package, manifest=before)
+    assert Detector(old, "onnxruntime").rule == before.rule
+    assert Detector(old, "onnxruntime").run(scene_of("emit", 64)).level_ppm_m is None
+    with pytest.raises(ModelError, match="no level that follows the scene"):
+        Detector(old, "onnxruntime", asked=Asked(level="scene"))
+
+
 def test_what_was_asked_is_part_of_its_name(package: ModelPackage) -> None:
     plain = Detector(package, "onnxruntime").identity
-    other = Detector(package, "onnxruntime", asked=Asked(level_ppm_m=500.0)).identity
+    other = Detector(package, "onnxruntime", asked=Asked(level=500.0)).identity
     elsewhere = Detector(package, "onnxruntime")._sibling(sensor("emit").bands.methane()).identity
     assert plain.key != other.key
     assert plain.key == elsewhere.key  # bands do not make another model
@@ -147,9 +191,8 @@ def test_weights_of_another_shape_are_refused(package: ModelPackage, runtime: st
 
 def test_lines_pushed_one_by_one_give_the_scenes_own_mask(package: ModelPackage) -> None:
     scene = scene_of("aviris-ng", 64)
-    detector = Detector(package, "onnxruntime", threads=1)
-    whole = detector.run(scene)
-    stream = detector.stream(64)
+    whole = Detector(package, "onnxruntime", threads=1, asked=Asked(level="visible")).run(scene)
+    stream = Detector(package, "onnxruntime", threads=1).stream(64)
     blocks = [block for row in range(64) for block in stream.push(scene.methane().radiance[:, row : row + 1])]
     blocks += stream.close()
     assert np.array_equal(np.concatenate([block.mask for block in blocks]), whole.mask)
@@ -169,7 +212,7 @@ def test_engines_agree_in_every_map(package: ModelPackage, runtime: str) -> None
 def test_scenes_of_any_size_are_seen_whole(package: ModelPackage, level: float | None) -> None:
     for size in (24, 32, 50):
         one, other = (
-            Detector(package, runtime, threads=1, asked=Asked(level_ppm_m=level)).run(scene_of("emit", size))
+            Detector(package, runtime, threads=1, asked=Asked(level=level)).run(scene_of("emit", size))
             for runtime in ("native", "onnxruntime")
         )
         assert one.probability.shape == (size, size)
@@ -185,19 +228,20 @@ def test_every_engine_says_what_torch_says_of_a_level(model: FlamePlus, package:
     number = LEVELS_PPM_M.index(500.0)
     expected = torch.sigmoid(said.level_logits)[0, number].numpy()
     for runtime in ("native", "onnxruntime"):
-        found = Detector(package, runtime, threads=1, asked=Asked(level_ppm_m=500.0)).run(scene)
+        found = Detector(package, runtime, threads=1, asked=Asked(level=500.0)).run(scene)
         assert np.abs(found.probability - expected)[found.usable].max() < 2e-4
 
 
 def test_tiles_that_are_no_whole_steps_are_mirrored_and_cut_back() -> None:
     class Pixelwise:
-        def infer(self, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray, ...]:
+        def infer(self, inputs: dict[str, np.ndarray], judge: PlaneJudge) -> tuple[np.ndarray, ...]:
             plane = inputs["sigma"][0]
             assert plane.shape == (96, 64)
             return plane, 2 * plane, 3 * plane, 4 * plane
 
     sigma = np.random.default_rng(0).random((1, 75, 41)).astype(np.float32)
-    told = PlaneEngine(Pixelwise(), "pixelwise").infer({"sigma": sigma, "planes": np.zeros((1, 3, 75, 41), np.float32)})
+    engine = PlaneEngine(Pixelwise(), PlaneJudge(PlaneFacts(LEVELS_PPM_M, {})), "pixelwise")
+    told = engine.infer({"sigma": sigma, "planes": np.zeros((1, 3, 75, 41), np.float32)})
     for factor, layer in zip((1, 2, 3, 4, 1), told, strict=True):
         assert np.allclose(layer, factor * sigma[0], rtol=1e-6)
 
@@ -205,7 +249,7 @@ def test_tiles_that_are_no_whole_steps_are_mirrored_and_cut_back() -> None:
 def test_the_guard_watches_the_weights_of_whole_tiles_and_not_their_buffers(
     package: ModelPackage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    detector = Detector(package, "native", threads=1)
+    detector = Detector(package, "native", threads=1, asked=Asked(level="visible"))
     stream = detector.stream(64)
     for row in range(64):
         stream.push(scene_of("aviris-ng", 64).methane().radiance[:, row : row + 1])

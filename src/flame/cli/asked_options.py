@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from flame.cli.options import completing
+from flame.errors import FlameError
 
 if TYPE_CHECKING:
     from flame.onboard import Asked
@@ -35,19 +36,36 @@ def asked_options(
         typer.Option(metavar="P", help="Probability above which a pixel is plume, instead of a sensitivity."),
     ] = None,
     level: Annotated[
-        float | None,
+        str | None,
         typer.Option(
             metavar="PPM_M",
-            help="Draw outlines where the enhancement exceeds this many ppm m. By default as a person would draw them, "
-            "which follows the noise of the scene.",
+            help="Draw outlines where the enhancement exceeds this many ppm m; 'scene': a level that follows the noise "
+            "of the scene; 'visible': what is plain to the eye, as on board. By default 'scene'.",
+        ),
+    ] = None,
+    core: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SIGMAS",
+            help="Standard deviations by which the enhancement must somewhere in a plume exceed zero. By default the "
+            "sensitivity's; none with a threshold.",
         ),
     ] = None,
 ) -> Asked:
     """A group: what is asked of the detector.
 
     Raises:
-        FlameError: If a sensitivity and a threshold are given, or a threshold that is none.
+        FlameError: If a sensitivity and a threshold are given, or a threshold, level or core that is none.
     """
     from flame.onboard import Asked
 
-    return Asked(sensitivity, threshold, level)
+    return Asked(sensitivity, threshold, _level(level), core)
+
+
+def _level(text: str | None) -> float | Literal["scene", "visible"] | None:
+    if text is None or text == "scene" or text == "visible":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise FlameError(f"--level is a number of ppm m, 'scene' or 'visible', got '{text}'") from None

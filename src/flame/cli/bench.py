@@ -204,7 +204,7 @@ def faults(
     from flame.bench.faults_report import faults_summary, faults_tables
     from flame.cli.progress import counting
     from flame.files import write_json
-    from flame.onboard import Detector, ModelError, load_model
+    from flame.onboard import Asked, Detector, ModelError, load_model
     from flame.physics import sensor_of
     from flame.pipeline.demo import demo_tile
 
@@ -212,7 +212,7 @@ def faults(
     package = load_model(model)
     if side is not None:
         package = replace(package, manifest=replace(package.manifest, tile=side, row_block=None))
-    detector = Detector(package, "native", threads)
+    detector = Detector(package, "native", threads, asked=Asked(level="visible"))
     manifest = detector.manifest
     seen_by = sensor_of(manifest.bands)
     if seen_by is None:

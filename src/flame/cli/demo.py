@@ -36,6 +36,8 @@ def run(
     table = Table("figure", "value", title="found against the truth")
     table.add_row("true plumes found", f"{result.found_plumes} of {result.true_plumes}")
     table.add_row("false plumes", str(result.false_plumes))
+    if result.detection.level_ppm_m is not None:
+        table.add_row("outlines, found and true", f"at {amount(result.detection.level_ppm_m, 'ppm m')}")
     for plume in result.rated:
         letter, rate = plume_letters(plume.record.number), plume.record.rate
         if rate is not None:

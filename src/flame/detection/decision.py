@@ -8,10 +8,14 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy import ndimage
 
+from flame.errors import FlameError
+
 __all__ = ["CROSS", "DecisionRule", "plume_mask"]
 
 CROSS = ndimage.generate_binary_structure(2, 1)
 """The 3x3 cross, structuring element of the opening."""
+
+_EIGHT_NEIGHBOURS = np.ones((3, 3), dtype=np.bool_)
 
 
 @dataclass(frozen=True)
@@ -21,18 +25,31 @@ class DecisionRule:
     Attributes:
         threshold: A score must exceed it; 0.5 for probabilities (app:impl), a filter's own threshold otherwise.
         opening: Whether the mask is opened with the 3x3 cross, as for every learned model in the paper.
+        core_sigmas: Pixels that touch, corners included, are kept only if somewhere among them the enhancement is this
+            many of its standard deviations above zero. None, or 0: no such rule.
+        fewest_pixels: Smaller pieces are not kept.
     """
 
     threshold: float = 0.5
     opening: bool = True
+    core_sigmas: float | None = None
+    fewest_pixels: int = 1
+
+    @property
+    def looks_at_pieces(self) -> bool:
+        """Whether a pixel's fate depends on the whole piece that it belongs to: nothing for a stream of lines."""
+        return bool(self.core_sigmas) or self.fewest_pixels > 1
 
 
 def plume_mask(
     score: Float[np.ndarray, "row col"],
     valid: Bool[np.ndarray, "row col"],
     rule: DecisionRule | None = None,
+    sigmas: Float[np.ndarray, "row col"] | None = None,
 ) -> Bool[np.ndarray, "row col"]:
     """The plume mask of a score map: above the threshold, opened by a 3x3 cross, valid pixels only.
+
+    Then pieces without a core and pieces that are too small are left out, if the rule says so.
 
     Invalid pixels and everything beyond the edge count as not plume, so a detection must fit a whole cross of valid
     pixels. The score stored under an invalid pixel has no influence.
@@ -41,10 +58,30 @@ def plume_mask(
         score: Probability or filter score.
         valid: Pixels that may be used.
         rule: Threshold and morphology; the paper's rule for probabilities unless given.
+        sigmas: Enhancement in its own standard deviations, for rules that ask for a core.
+
+    Raises:
+        FlameError: If the rule asks for a core and there is nothing to tell it by.
     """
     rule = rule or DecisionRule()
     above = (score > rule.threshold) & valid
-    return _opened(above) if rule.opening else above
+    mask = _opened(above) if rule.opening else above
+    if rule.core_sigmas and sigmas is None:
+        raise FlameError("a core is asked for, but this detector tells no standard deviations; leave it out")
+    return _large_with_core(mask, sigmas, rule) if rule.looks_at_pieces else mask
+
+
+def _large_with_core(
+    mask: Bool[np.ndarray, "row col"], sigmas: Float[np.ndarray, "row col"] | None, rule: DecisionRule
+) -> Bool[np.ndarray, "row col"]:
+    pieces, count = ndimage.label(mask, _EIGHT_NEIGHBOURS)
+    kept = np.bincount(pieces.ravel(), minlength=count + 1) >= rule.fewest_pixels
+    if sigmas is not None and rule.core_sigmas:
+        has_core = np.zeros(count + 1, dtype=np.bool_)
+        has_core[pieces[mask & (sigmas > rule.core_sigmas)]] = True
+        kept &= has_core
+    kept[0] = False
+    return np.asarray(kept[pieces])
 
 
 def _opened(mask: Bool[np.ndarray, "row col"]) -> Bool[np.ndarray, "row col"]:

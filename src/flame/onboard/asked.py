@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from flame.detection import DecisionRule
 from flame.onboard.manifest import Manifest, ModelError
@@ -10,6 +11,7 @@ from flame.onboard.manifest import Manifest, ModelError
 __all__ = ["SENSITIVITIES", "Asked"]
 
 SENSITIVITIES = ("high-recall", "balanced", "high-precision")
+_USUAL = "balanced"
 
 
 @dataclass(frozen=True)
@@ -18,19 +20,31 @@ class Asked:
 
     Attributes:
         sensitivity: One of `SENSITIVITIES`, for models that have them.
-        threshold: Probability above which a pixel is plume, instead of a sensitivity.
-        level_ppm_m: Enhancement at which the outline runs, instead of an annotator's outline.
+        threshold: Probability above which a pixel is plume, instead of a sensitivity; plumes then need no core.
+        level: Where outlines run: an enhancement in ppm m; "scene" for the one that follows the noise of the scene;
+            "visible" for what an annotator would outline, as streams of lines do. None is "scene" for models that know
+            it, and "visible" for others.
+        core_sigmas: Standard deviations by which the enhancement must somewhere in a plume exceed zero, instead of the
+            sensitivity's.
     """
 
     sensitivity: str | None = None
     threshold: float | None = None
-    level_ppm_m: float | None = None
+    level: float | Literal["scene", "visible"] | None = None
+    core_sigmas: float | None = None
 
     def __post_init__(self) -> None:
         if self.sensitivity is not None and self.threshold is not None:
             raise ModelError("give a sensitivity or a threshold, not both")
         if self.threshold is not None and not 0.0 < self.threshold < 1.0:
             raise ModelError(f"a threshold must lie between 0 and 1, got {self.threshold:g}")
+        if self.core_sigmas is not None and not 0.0 <= self.core_sigmas < float("inf"):
+            raise ModelError(f"a core's standard deviations must be 0 or more, got {self.core_sigmas:g}")
+
+    @property
+    def level_ppm_m(self) -> float | None:
+        """The level that was given as a number."""
+        return None if self.level is None or isinstance(self.level, str) else float(self.level)
 
     def check(self, manifest: Manifest) -> None:
         """Refuses what a model cannot do, before any scene is read.
@@ -40,22 +54,53 @@ class Asked:
         """
         self.rule(manifest)
         manifest.check_level(self.level_ppm_m)
+        facts = manifest.plane_facts
+        if self.level == "scene" and (facts is None or not facts.scene_sigmas):
+            raise ModelError(f"{manifest.name} knows no level that follows the scene; leave out the level")
+
+    def scene_sigmas(self, manifest: Manifest) -> float:
+        """Standard deviations of a usual pixel at which outlines run; 0 if they do not follow the scene."""
+        facts = manifest.plane_facts
+        return facts.scene_sigmas if facts is not None and self.level in (None, "scene") else 0.0
 
     def rule(self, manifest: Manifest) -> DecisionRule:
         """How probabilities become a mask.
 
+        An annotator's outline is cut as in the paper, by a threshold and an opening. A level of the enhancement is faint
+        far out, where an opening would take most of it: there a plume needs a core instead.
+
         Raises:
             ModelError: If the model has no such sensitivity.
         """
-        if self.threshold is not None:
-            return DecisionRule(self.threshold, manifest.opening)
-        if self.sensitivity is None:
-            return manifest.rule
-        points = {} if manifest.plane_facts is None else manifest.plane_facts.sensitivities
-        if self.sensitivity not in points:
+        facts = manifest.plane_facts
+        points = {} if facts is None else facts.sensitivities
+        if self.sensitivity is not None and self.sensitivity not in points:
             known = ", ".join(points) or "none: give a threshold instead"
             raise ModelError(f"{manifest.name} has no sensitivity '{self.sensitivity}'; known are {known}")
-        return DecisionRule(points[self.sensitivity].threshold, manifest.opening)
+        rule = manifest.rule
+        if self.threshold is not None:
+            rule = replace(rule, threshold=self.threshold)
+        elif self.sensitivity is not None:
+            rule = replace(rule, threshold=points[self.sensitivity].threshold)
+        if facts is not None and facts.scene_sigmas and self.level != "visible":
+            point = points.get(self.sensitivity or _USUAL)
+            core = None if point is None or self.threshold is not None else point.core_sigmas
+            rule = replace(rule, opening=False, core_sigmas=core, fewest_pixels=facts.fewest_pixels)
+        if self.core_sigmas is None:
+            return rule
+        if facts is None:
+            raise ModelError(f"{manifest.name} tells no standard deviations, so that plumes can have no core")
+        return replace(rule, core_sigmas=self.core_sigmas)
+
+    def rule_of_lines(self, manifest: Manifest) -> DecisionRule:
+        """The same for a stream of lines, which gives out pixels of a plume before its end is seen.
+
+        Raises:
+            ModelError: If a core was asked for, or the model has no such sensitivity.
+        """
+        if self.core_sigmas is not None:
+            raise ModelError("a stream of lines knows no core: leave it out, or run whole scenes")
+        return DecisionRule(self.rule(manifest).threshold, manifest.opening)
 
     def key(self, of: str) -> str:
         """Tells a model, known by its own key, and what was asked of it from every other."""

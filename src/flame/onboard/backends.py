@@ -192,7 +192,11 @@ def chosen_threads(threads: int | None) -> int:
 
 
 def open_backend(
-    model: ModelPackage, runtime: str = "auto", threads: int | None = None, level_ppm_m: float | None = None
+    model: ModelPackage,
+    runtime: str = "auto",
+    threads: int | None = None,
+    level_ppm_m: float | None = None,
+    scene_sigmas: float = 0.0,
 ) -> Backend:
     """Loads a model into an engine.
 
@@ -201,6 +205,7 @@ def open_backend(
         runtime: "native", "onnxruntime", "openvino", or "auto" for the fastest of these that there is.
         threads: CPU threads; all that this process may use unless given.
         level_ppm_m: Enhancement that a plume pixel must exceed, for models that can be asked so; else their outline.
+        scene_sigmas: The same in standard deviations of a usual pixel of each tile, if above 0.
 
     Raises:
         ModelError: If the engine is not known or not installed, or cannot load the graph, or threads are out of range,
@@ -210,7 +215,7 @@ def open_backend(
     threads = chosen_threads(threads)
     facts = model.manifest.plane_facts
     model.manifest.check_level(level_ppm_m)
-    judge = None if facts is None else PlaneJudge(facts, level_ppm_m)
+    judge = None if facts is None else PlaneJudge(facts, level_ppm_m, scene_sigmas)
     if runtime == "native" or (runtime == "auto" and runs_natively(model)):
         kernels = load_kernels()
         if judge is not None and kernels is not None:
@@ -222,7 +227,7 @@ def open_backend(
         engine = OnnxRuntimeBackend(model, threads)
     else:
         engine = OpenVinoBackend(model, threads)
-    return engine if judge is None else PlaneEngine(PlaneGraph(engine.run, judge), engine.name)
+    return engine if judge is None else PlaneEngine(PlaneGraph(engine.run), judge, engine.name)
 
 
 def check_runtime(runtime: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -38,13 +38,13 @@ class DetectorIdentity:
     Attributes:
         model: For people.
         sha256: Checksum of the model's graph; None for a detector without a model.
-        threshold: Probability above which a pixel is plume.
+        rule: How its probabilities become a mask.
         key: Tells it from every other detector and version.
     """
 
     model: str
     sha256: str | None
-    threshold: float
+    rule: DecisionRule
     key: str
 
 
@@ -66,6 +66,8 @@ class Detection:
         estimate_ppm_m: The noise-aware filter's estimate, right on average where a network's score is shrunk: what a
             mass is summed from. None for models that do not stand on it.
         estimate_sigma_ppm_m: Its standard deviation, infinite where unusable or too dark to tell.
+        level_ppm_m: Enhancement that outlines run at; where the level follows the noise, in the middle of all pixels.
+            None where they follow what an annotator would see.
     """
 
     probability: Float32[np.ndarray, "row col"]
@@ -80,6 +82,7 @@ class Detection:
     sigma_ppm_m: Float32[np.ndarray, "row col"] | None = None
     estimate_ppm_m: Float32[np.ndarray, "row col"] | None = None
     estimate_sigma_ppm_m: Float32[np.ndarray, "row col"] | None = None
+    level_ppm_m: float | None = None
 
     @property
     def flags(self) -> Quality:
@@ -97,10 +100,10 @@ class Detector:
         runtime: "auto", "native", "onnxruntime" or "openvino".
         threads: CPU threads; all that this process may use unless given.
         overlap: Pixels shared by neighbouring tiles; an eighth of a tile unless given.
-        asked: Sensitivity, threshold and level; the model's own unless given.
+        asked: Sensitivity, threshold, level and core; the model's own unless given.
 
     Raises:
-        ModelError: If the model or the engine cannot be used.
+        ModelError: If the model or the engine cannot be used, or the model cannot do what is asked.
     """
 
     def __init__(
@@ -116,9 +119,11 @@ class Detector:
         self.manifest = facts = package.manifest
         self._given = (runtime, threads, overlap, asked)
         self._siblings: dict[BandSet, Detector] = {}
+        self._of_lines: Detector | None = None
         side = self.manifest.tile
         self.grid = TileGrid.usual(side) if overlap is None else TileGrid(side, overlap)
         self._asked = asked or Asked()
+        self._asked.check(facts)
         self._rule = self._asked.rule(facts)
         self._opening = package, runtime, threads
         self._open_runtime()
@@ -135,7 +140,7 @@ class Detector:
         """What products say of it."""
         facts = self.manifest
         return DetectorIdentity(
-            f"{facts.name} for {facts.sensor}", facts.sha256, self._rule.threshold, self._asked.key(facts.key)
+            f"{facts.name} for {facts.sensor}", facts.sha256, self._rule, self._asked.key(facts.key)
         )
 
     @property
@@ -170,7 +175,8 @@ class Detector:
         probability = np.concatenate([part.probability for part in parts])
         score_ppm_m = np.concatenate([part.score_ppm_m for part in parts])
         usable = np.concatenate([part.usable for part in parts])
-        mask = plume_mask(probability, usable, self._rule)
+        more = _more(parts, usable)
+        mask = plume_mask(probability, usable, self._rule, _sigmas(score_ppm_m, more.get("sigma_ppm_m")))
         plumes = find_plumes(mask, probability, score_ppm_m)
         engine.timings.decide_s = time.perf_counter() - deciding
         engine.timings.total_s = time.perf_counter() - began
@@ -184,8 +190,17 @@ class Detector:
             tiles=tuple(tile for part in parts for tile in part.tiles),
             timings=engine.timings,
             runtime=self.runtime,
-            **_more(parts, usable),
+            level_ppm_m=self._level(more.get("estimate_sigma_ppm_m")),
+            **more,
         )
+
+    def _level(self, sigma_ppm_m: Float32[np.ndarray, "row col"] | None) -> float | None:
+        """Where outlines run in the scene as a whole."""
+        sigmas, facts = self._asked.scene_sigmas(self.manifest), self.manifest.plane_facts
+        if not sigmas or facts is None or sigma_ppm_m is None:
+            return self._asked.level_ppm_m
+        known = sigma_ppm_m[np.isfinite(sigma_ppm_m)]
+        return facts.held_level(sigmas * float(np.median(known))) if known.size else None
 
     def _sibling(self, bands: BandSet) -> Detector:
         """The same model opened for other bands."""
@@ -197,14 +212,27 @@ class Detector:
     def stream(self, width: int, max_plume_rows: int = 2048, guard: GuardSettings | None = _GUARDED) -> LineStream:
         """A stream for pushbroom lines of that many columns, in the model's bands; see `LineStream`.
 
+        It draws what an annotator would outline, unless a level was asked for in ppm m. A detector that was asked for
+        nothing opens the model a second time for it: one that is only for streams is asked for the "visible" level.
+
         Args:
             width: Columns of a line.
             max_plume_rows: Rows after which a plume that has not ended is given out in pieces.
             guard: How faults in memory are looked for; None: not at all.
+
+        Raises:
+            ModelError: If a core was asked for.
         """
+        rule = self._asked.rule_of_lines(self.manifest)
+        if self._asked.scene_sigmas(self.manifest):
+            if self._of_lines is None:
+                runtime, threads, overlap, asked = self._given
+                visible = replace(asked or Asked(), level="visible")
+                self._of_lines = Detector(self._opening[0], runtime, threads, overlap, visible)
+            return self._of_lines.stream(width, max_plume_rows, guard)
         engine = self._engine(width, forgiving=True, guard=self._guarded(guard))
         stream = LineStream(engine, self.manifest, self.grid, width, max_plume_rows)
-        stream.rule = self._rule
+        stream.rule = rule
         return stream
 
     def _engine(self, width: int, forgiving: bool = False, guard: Guard | None = None) -> StripEngine:
@@ -223,7 +251,9 @@ class Detector:
     def _open_runtime(self) -> Runtime:
         """Opens engine and preparation from the verified package."""
         package, runtime, threads = self._opening
-        self._backend = open_backend(package, runtime, threads, self._asked.level_ppm_m)
+        self._backend = open_backend(
+            package, runtime, threads, self._asked.level_ppm_m, self._asked.scene_sigmas(self.manifest)
+        )
         self._preparer = self._prepared_by(package, threads)
         return Runtime(self._backend, self._preparer)
 
@@ -258,3 +288,10 @@ def _more(parts: list[Rows], usable: Bool[np.ndarray, "row col"]) -> dict[str, F
             layer = np.where(known, layer, np.float32(np.inf))
         found[f"{name}_ppm_m"] = layer
     return found
+
+
+def _sigmas(
+    score_ppm_m: Float32[np.ndarray, "row col"], sigma_ppm_m: Float32[np.ndarray, "row col"] | None
+) -> Float32[np.ndarray, "row col"] | None:
+    """The score in its own standard deviations; 0 where nothing is known."""
+    return None if sigma_ppm_m is None else score_ppm_m / np.maximum(sigma_ppm_m, np.float32(1e-6))

@@ -37,7 +37,7 @@ class FilterDetector:
         asked: A threshold; 0.5 unless given.
 
     Raises:
-        ModelError: If a sensitivity or a level is asked for, which only models have.
+        ModelError: If a sensitivity, a level or a core is asked for, which only models have.
     """
 
     runtime = "filter (NumPy and compiled kernels)"
@@ -47,20 +47,20 @@ class FilterDetector:
         if not self.can(asked):
             raise ModelError(
                 "the noise-aware matched filter, which runs where no model fits or is asked for, has no sensitivities "
-                "and no levels; give a threshold instead, or a model that has them"
+                "and no levels or cores; give a threshold instead, or a model that has them"
             )
         self.rule = _RULE if asked.threshold is None else replace(_RULE, threshold=asked.threshold)
         self.identity = DetectorIdentity(
             model="noise-aware matched filter (no model)",
             sha256=None,
-            threshold=self.rule.threshold,
+            rule=self.rule,
             key=asked.key(f"{FILTER_MODEL} {_VERSION}"),
         )
 
     @staticmethod
     def can(asked: Asked) -> bool:
         """Whether the filter can do what is asked."""
-        return asked.sensitivity is None and asked.level_ppm_m is None
+        return asked.sensitivity is None and asked.level is None and asked.core_sigmas is None
 
     def run(self, scene: AnyScene) -> Detection:
         """Finds plumes in a scene of any size and any bands in the methane window.

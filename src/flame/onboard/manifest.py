@@ -72,11 +72,13 @@ class OperatingPoint:
 
     Attributes:
         threshold: Probability above which a pixel is plume.
+        core_sigmas: Standard deviations by which the enhancement must somewhere in a plume exceed zero; 0 for no such rule.
         precision, recall: Of plume pixels, on the tiles that `metrics` names.
         false_plumes: False plumes in ten million pixels without methane.
     """
 
     threshold: float = number(float, 0.0, 1.0, 0.5)
+    core_sigmas: float = number(float, 0.0, 1000.0, 0.0)
     precision: float | None = None
     recall: float | None = None
     false_plumes: float | None = None
@@ -94,6 +96,9 @@ class PlaneFacts:
         levels_ppm_m: Enhancements whose exceedance it corrects the logit of, rising; then come the logit of an
             annotator's outline, change of the median and log-spread of the enhancement, and shares of the averages.
         sensitivities: Operating points by name.
+        scene_sigmas: Outlines on the ground run at this many standard deviations of the estimate in a usual pixel of the
+            scene; 0 for an annotator's outline, which streams of lines always draw.
+        fewest_pixels: Smallest plume on the ground.
         fewest_bands: Bands in the methane window that a scene must have.
         widest_step_nm: Largest distance of neighbouring bands that it was trained for.
     """
@@ -101,6 +106,8 @@ class PlaneFacts:
     levels_ppm_m: tuple[float, ...]
     sensitivities: dict[str, OperatingPoint]
     planes: PlaneSettings = field(default_factory=PlaneSettings)
+    scene_sigmas: float = number(float, 0.0, 100.0, 0.0)
+    fewest_pixels: int = number(int, 1, 10_000, 1)
     fewest_bands: int = number(int, 4, 1000, 20)
     widest_step_nm: float = number(float, 1.0, 100.0, 13.0)
 
@@ -108,6 +115,10 @@ class PlaneFacts:
         check_numbers(self)
         if len(self.levels_ppm_m) < 2 or not all(a < b for a, b in pairwise(self.levels_ppm_m)):
             raise SettingsError(f"levels_ppm_m must rise, got {list(self.levels_ppm_m)}")
+
+    def held_level(self, level_ppm_m: float) -> float:
+        """The nearest level that the network knows."""
+        return min(max(level_ppm_m, self.levels_ppm_m[0]), self.levels_ppm_m[-1])
 
     def check_level(self, level_ppm_m: float) -> None:
         """Refuses a level that lies outside those the network knows."""

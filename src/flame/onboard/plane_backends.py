@@ -22,6 +22,7 @@ from flame.prepare.planes import (
     LOG_SPREADS,
     MEANS,
     MOST_LEAD,
+    MOST_SIGMA_PPM_M,
     NORMAL_TO_LOGIT,
     WIDTHS_PX,
 )
@@ -30,6 +31,9 @@ __all__ = ["MORE", "PlaneEngine", "PlaneGraph", "PlaneJudge", "PlaneNetwork", "p
 
 MORE = ("sigma", "estimate", "estimate_sigma")
 """Besides probability and score: spread of the score, and the filter's own estimate with its standard deviation."""
+
+_SAMPLED = 128
+"""Rows and columns of a tile, at least, that tell what is usual in it."""
 
 _MOST_SIGMAS = 12.0
 """asinh of more standard deviations than any pixel has: e^12 / 2."""
@@ -57,14 +61,31 @@ class PlaneJudge:
     Attributes:
         facts: The network's.
         level_ppm_m: Enhancement that a plume pixel must exceed; None for an annotator's outline.
+        scene_sigmas: If above 0, the level is this many standard deviations of the estimate in a usual pixel of the tile.
     """
 
     facts: PlaneFacts
     level_ppm_m: float | None = None
+    scene_sigmas: float = 0.0
 
     def __post_init__(self) -> None:
         if self.level_ppm_m is not None:
             self.facts.check_level(self.level_ppm_m)
+
+    def of_tile(self, sigma: Float32[np.ndarray, "row col"]) -> PlaneJudge:
+        """What is asked of one tile, where a level that follows the scene has become a number.
+
+        Args:
+            sigma: Standard deviation of the estimate, in units of the planes' reference.
+        """
+        if not self.scene_sigmas:
+            return self
+        reference = self.facts.planes.reference_ppm_m
+        step = max(1, min(sigma.shape) // _SAMPLED)
+        sample = sigma[::step, ::step]
+        seen = sample[sample < MOST_SIGMA_PPM_M / reference]
+        usual_ppm_m = reference * float(np.median(seen)) if seen.size else np.inf
+        return PlaneJudge(self.facts, self.facts.held_level(self.scene_sigmas * usual_ppm_m))
 
     @property
     def level(self) -> float:
@@ -125,7 +146,9 @@ class PlaneJudge:
 class PlaneNetwork(Protocol):
     """A network that takes planes."""
 
-    def infer(self, inputs: Mapping[str, Float32[np.ndarray, ...]]) -> tuple[Float32[np.ndarray, "row col"], ...]:
+    def infer(
+        self, inputs: Mapping[str, Float32[np.ndarray, ...]], judge: PlaneJudge
+    ) -> tuple[Float32[np.ndarray, "row col"], ...]:
         """Probability, enhancement, its spread, and the filter's estimate; all but the first in the unit of sigma."""
         ...
 
@@ -135,16 +158,17 @@ class PlaneGraph:
 
     Args:
         run: Runs the graph.
-        judge: What is asked.
     """
 
-    def __init__(self, run: PlaneRun, judge: PlaneJudge) -> None:
-        self._run, self._judge = run, judge
+    def __init__(self, run: PlaneRun) -> None:
+        self._run = run
 
-    def infer(self, inputs: Mapping[str, Float32[np.ndarray, ...]]) -> tuple[Float32[np.ndarray, "row col"], ...]:
+    def infer(
+        self, inputs: Mapping[str, Float32[np.ndarray, ...]], judge: PlaneJudge
+    ) -> tuple[Float32[np.ndarray, "row col"], ...]:
         """See `PlaneNetwork`."""
         maps, score = self._run(inputs)
-        return self._judge.maps(np.einsum("kn,nrc->krc", self._judge.rows, maps[0]), score[0], inputs)
+        return judge.maps(np.einsum("kn,nrc->krc", judge.rows, maps[0]), score[0], inputs)
 
 
 @runtime_checkable
@@ -161,30 +185,33 @@ class NativeOfAnySize:
 
     Args:
         model: The package.
-        judge: What is asked.
+        judge: What is asked first.
         kernels: The compiled kernels.
         threads: Threads to share rows among.
     """
 
     def __init__(self, model: ModelPackage, judge: PlaneJudge, kernels: Kernels, threads: int) -> None:
-        self._arrays, self._judge = plane_arrays(model), judge
+        self._arrays = plane_arrays(model)
         self._kernels, self._threads = kernels, threads
         side = _whole_steps(model.manifest.tile)
-        self._usual = self._made((side, side))
+        self._usual = self._made((side, side), judge)
         self._other: tuple[tuple[int, int], NativePlanes] | None = None
         self._shape = (side, side)
 
-    def infer(self, inputs: Mapping[str, Float32[np.ndarray, ...]]) -> tuple[Float32[np.ndarray, "row col"], ...]:
+    def infer(
+        self, inputs: Mapping[str, Float32[np.ndarray, ...]], judge: PlaneJudge
+    ) -> tuple[Float32[np.ndarray, "row col"], ...]:
         """See `PlaneNetwork`."""
         rows, cols = inputs["sigma"].shape[1:]
-        if (rows, cols) == self._shape:
-            return self._usual.infer(inputs)
-        if self._other is None or self._other[0] != (rows, cols):
-            self._other = (rows, cols), self._made((rows, cols))
-        return self._other[1].infer(inputs)
+        network = self._usual
+        if (rows, cols) != self._shape:
+            if self._other is None or self._other[0] != (rows, cols):
+                self._other = (rows, cols), self._made((rows, cols), judge)
+            network = self._other[1]
+        network.ask(judge.rows, judge.level)
+        return network.infer(inputs)
 
-    def _made(self, shape: tuple[int, int]) -> NativePlanes:
-        judge = self._judge
+    def _made(self, shape: tuple[int, int], judge: PlaneJudge) -> NativePlanes:
         return NativePlanes(
             self._arrays, judge.rows, judge.held, judge.level, shape, kernels=self._kernels, threads=self._threads
         )
@@ -197,25 +224,26 @@ class PlaneEngine:
 
     Args:
         network: The network.
+        judge: What is asked.
         name: Engine and version.
     """
 
     more: tuple[str, ...] = MORE
 
-    def __init__(self, network: PlaneNetwork, name: str) -> None:
-        self._network = network
+    def __init__(self, network: PlaneNetwork, judge: PlaneJudge, name: str) -> None:
+        self._network, self._judge = network, judge
         self.name, self.block_rows = name, 1
 
     @classmethod
     def native(cls, model: ModelPackage, judge: PlaneJudge, kernels: Kernels, threads: int) -> PlaneEngine:
         """On the compiled kernels."""
-        return cls(NativeOfAnySize(model, judge, kernels, threads), f"native ({kernels.instructions})")
+        return cls(NativeOfAnySize(model, judge, kernels, threads), judge, f"native ({kernels.instructions})")
 
     def infer(self, inputs: Mapping[str, Float32[np.ndarray, ...]]) -> tuple[Float32[np.ndarray, "row col"], ...]:
         """See `Backend`."""
         rows, cols = inputs["sigma"].shape[1:]
         whole = {name: _mirrored(array) for name, array in inputs.items()}
-        told = self._network.infer(whole)
+        told = self._network.infer(whole, self._judge.of_tile(inputs["sigma"][0]))
         return *(each[:rows, :cols] for each in told), inputs["sigma"][0]
 
 

@@ -16,7 +16,7 @@ from flame.pipeline.measure import MeasureSettings, measure_scene
 from flame.pipeline.scene_products import PAGE, ProductOptions, write_products
 from flame.plumes import PlumeRecord
 from flame.scene import GeoGrid
-from flame.simulate import preset, simulate_tile, tile_generator
+from flame.simulate import labels_at_level, preset, simulate_tile, tile_generator
 from flame.tile import LabelledTile
 
 __all__ = ["DemoResult", "RatedPlume", "demo_tile", "run_demo"]
@@ -110,6 +110,9 @@ def run_demo(
     began = time.perf_counter()
     detection = detector.run(tile.scene)
     lap("detect", began)
+    if detection.level_ppm_m is not None:  # judged by the same level of the truth
+        label = labels_at_level(tile.enhancement_ppm_m, detection.level_ppm_m, tile.scene.valid)
+        tile = replace(tile, label=label)
     told(f"writing products to {out}")
     began = time.perf_counter()
     measured = measure_scene(tile.scene, detection, "demo", MeasureSettings(true_wind(tile)))

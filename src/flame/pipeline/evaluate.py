@@ -58,7 +58,7 @@ def evaluate_package(
     for tile in dataset.tiles(failures):
         detector = detectors.for_bands(tile.scene.bands, str(dataset.root / tile.name))
         found = detector.run(tile.scene)
-        rule = detector.rule if threshold is None else replace(detector.rule, threshold=threshold)
+        rule = detector.rule if threshold is None else replace(detector.rule, threshold=threshold, core_sigmas=None)
         mask = found.mask if threshold is None else plume_mask(found.probability, found.usable, rule)
         evaluation.add(found.probability, mask, tile.label, tile.scene.valid, tile.emission_kg_h)
         judge = judge or ScoreJudge(rule.threshold, probabilities=True)

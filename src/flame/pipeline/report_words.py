@@ -46,12 +46,19 @@ def _wind(measured: SceneRecord) -> str:
     return words + ("" if first.from_deg is None else f" from {first.from_deg % 360:.0f}°") + calm
 
 
+def _outlines(facts: Mapping[str, Any]) -> str:
+    level = facts["outline_level_ppm_m"]
+    of = "plume" if level is None else f"more than {digits.amount(level, 'ppm m', 2)}"
+    core = f"; somewhere {facts['core_sigmas']:g} σ" if facts["core_sigmas"] else ""
+    return f"probability of {of} above {facts['threshold']:g}{core}"
+
+
 def scene_making(facts: Mapping[str, Any], measured: SceneRecord) -> dict[str, str]:
     """Model, versions and checksums."""
     made = {
         "Software": facts["software"],
         "Plumes found by": facts["model"],
-        "Probability threshold": f"{facts['threshold']:g}",
+        "Outlines": _outlines(facts),
         "Run by": facts["runtime"],
         "Enhancement by": facts["enhancement"],
     }

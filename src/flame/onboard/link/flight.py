@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from flame.detection import DecisionRule
+from flame.onboard.asked import Asked
 from flame.onboard.detector import Detector
 from flame.onboard.downlink import PacketError
 from flame.onboard.guard import Guard, GuardCounts, GuardSettings
@@ -208,7 +209,7 @@ class FlightProcess:
         return self.queue.take(budget_bytes)
 
     def _opened(self, package: ModelPackage) -> Detector:
-        return Detector(package, self.settings.runtime, self.settings.threads)
+        return Detector(package, self.settings.runtime, self.settings.threads, asked=Asked(level="visible"))
 
     def _begin_scene(self, width: int) -> LineStream:
         self._scene, self._plumes = self._scene + 1, 0

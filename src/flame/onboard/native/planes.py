@@ -38,7 +38,7 @@ class NativePlanes:
         kernels: Kernels,
         threads: int,
     ) -> None:
-        self._arrays, self._shape, self._held, self._level = arrays, shape, held, level
+        self._arrays, self._shape, self._held = arrays, shape, held
         self._crew = Crew(kernels, threads)
         width, planes = arrays["lift.weight"].shape[:2]
         self._windows = len(arrays["weight_head.weight"])
@@ -56,12 +56,26 @@ class NativePlanes:
         beside = arrays["of_fields.weight"]
         self._near = pack(np.concatenate([near.reshape(len(near), -1), beside.reshape(len(near), -1)], axis=1))
         self._second = pack(second.reshape(len(second), -1))
-        project = arrays["project.weight"].reshape(len(arrays["project.weight"]), -1)
-        self._project = np.ascontiguousarray(rows @ project, dtype=np.float32)
-        self._offset = np.ascontiguousarray(rows @ arrays["project.bias"], dtype=np.float32)
+        self._project = np.empty((len(rows), arrays["project.weight"].shape[1]), dtype=np.float32)
+        self._offset = np.empty(len(rows), dtype=np.float32)
+        self._rows, self._level = np.zeros_like(rows), level
+        self.ask(rows, level)
         self._out = np.zeros((len(rows), *shape), dtype=np.float32)
         self._told = np.zeros((4, *shape), dtype=np.float32)
         self._ones = np.ones(self._windows, dtype=np.float32)
+
+    def ask(self, rows: Float32[np.ndarray, "row output"], level: float) -> None:
+        """Asks for other combinations of its outputs, and another level, from now on; see the arguments.
+
+        What was asked already changes nothing: in flight, where one thing is asked for ever, its memory stays as it is.
+        """
+        self._level = level
+        if np.array_equal(rows, self._rows):
+            return
+        self._rows[:] = rows
+        project = self._arrays["project.weight"]
+        self._project[:] = rows @ project.reshape(len(project), -1)
+        self._offset[:] = rows @ self._arrays["project.bias"]
 
     def infer(self, inputs: Mapping[str, Float32[np.ndarray, ...]]) -> tuple[Float32[np.ndarray, "row col"], ...]:
         """Probability, enhancement, its spread, and the filter's estimate; the next call overwrites them."""
