@@ -5,10 +5,10 @@
 Plumes are put into plume-free ground by physics and noise is added after. At half and a quarter of the noise plumes and
 label levels are halved and quartered too, so the three sets differ only in how quiet they are. Every filter has its
 best threshold on the very tiles it is judged on, plain, opened and smoothed. The network stands there four times: as
-pixels above its shipped threshold, when asked for the very level; with its best threshold on these tiles; "shipped", the
-mask that `flame detect --level` gives, which leaves out plumes without a core; and "unasked", what it draws when nothing
-is asked, at its own level, which follows the noise of the scene and is not the label's. The limit knows background and
-noise.
+pixels above its shipped threshold, when asked for the very level; with its best threshold on these tiles; "shipped",
+the mask that `flame detect --level` gives, which leaves out plumes without a core; and "unasked", what it draws when
+nothing is asked, at its own level, which follows the noise of the scene and is not the label's. The limit knows
+background and noise.
 """
 
 from __future__ import annotations
@@ -316,8 +316,8 @@ def markdown(table: list[dict], networks: list[str], lines: list[str], given: ar
         f"Made by `benchmarks/detection.py`, {given.tiles} tiles a row, seed {given.seed}. F1 at true levels of 250 /",
         "500 / 1000 ppm m times the noise factor. Filters and limit have their best threshold (and width) on the very",
         "tiles;",
-        "the network its shipped threshold for each pixel when asked for the level, in brackets its best at 500; `shipped`",
-        "is the mask that `--level` gives, without plumes that have no core; `unasked` the mask without `--level`.",
+        "the network its shipped threshold for each pixel when asked for the level, in brackets its best at 500;",
+        "`shipped` is the mask that `--level` gives, without plumes that have no core; `unasked` the mask without `--level`.",
         "",
         f"| ground | sensor | noise | {' | '.join(methods)} |",
         f"|---|---|---:|{'---:|' * len(methods)}",

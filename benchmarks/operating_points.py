@@ -3,8 +3,8 @@
     python benchmarks/operating_points.py MODEL.onnx --real CHIP.npz --json OUT.json --plot reliability.png
 
 Plumes and noise are drawn afresh on unseen simulated ground and on real scenes that were not trained on; half of the
-tiles have no plume at all. Labels are true levels, among them the one that follows the scene's noise and is the default,
-and an annotator's outlines ("visible"), which streams of lines draw.
+tiles have no plume at all. Labels are true levels, among them the one that follows the scene's noise, the default, and
+an annotator's outlines ("visible"), which streams of lines draw.
 """
 
 from __future__ import annotations

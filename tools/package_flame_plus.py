@@ -26,7 +26,11 @@ def points(measured: dict[str, Any]) -> dict[str, OperatingPoint]:
     """The sensitivities with what each is worth on real ground."""
     return {
         name: OperatingPoint(
-            each["threshold"], each["core_sigmas"], each["precision"], each["recall"], each["false_plumes_per_10_megapixels"]
+            each["threshold"],
+            each["core_sigmas"],
+            each["precision"],
+            each["recall"],
+            each["false_plumes_per_10_megapixels"],
         )
         for name, each in measured[_JUDGED_ON]["sensitivities"].items()
     }

@@ -63,8 +63,12 @@ def asked_options(
 
 
 def _level(text: str | None) -> float | Literal["scene", "visible"] | None:
-    if text is None or text == "scene" or text == "visible":
-        return text
+    if text is None:
+        return None
+    if text == "scene":
+        return "scene"
+    if text == "visible":
+        return "visible"
     try:
         return float(text)
     except ValueError:

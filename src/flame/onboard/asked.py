@@ -66,8 +66,8 @@ class Asked:
     def rule(self, manifest: Manifest) -> DecisionRule:
         """How probabilities become a mask.
 
-        An annotator's outline is cut as in the paper, by a threshold and an opening. A level of the enhancement is faint
-        far out, where an opening would take most of it: there a plume needs a core instead.
+        An annotator's outline is cut as in the paper, by a threshold and an opening. Down to a level of the enhancement
+        gas is faint, and an opening would take most of it: there a plume needs a core instead.
 
         Raises:
             ModelError: If the model has no such sensitivity.

@@ -72,7 +72,8 @@ class OperatingPoint:
 
     Attributes:
         threshold: Probability above which a pixel is plume.
-        core_sigmas: Standard deviations by which the enhancement must somewhere in a plume exceed zero; 0 for no such rule.
+        core_sigmas: Standard deviations by which the enhancement must somewhere in a plume exceed zero; 0 for no such
+            rule.
         precision, recall: Of plume pixels, on the tiles that `metrics` names.
         false_plumes: False plumes in ten million pixels without methane.
     """
@@ -96,8 +97,8 @@ class PlaneFacts:
         levels_ppm_m: Enhancements whose exceedance it corrects the logit of, rising; then come the logit of an
             annotator's outline, change of the median and log-spread of the enhancement, and shares of the averages.
         sensitivities: Operating points by name.
-        scene_sigmas: Outlines on the ground run at this many standard deviations of the estimate in a usual pixel of the
-            scene; 0 for an annotator's outline, which streams of lines always draw.
+        scene_sigmas: Outlines on the ground run at this many standard deviations of the estimate in a usual pixel of
+            the scene; 0 for an annotator's outline, which streams of lines always draw.
         fewest_pixels: Smallest plume on the ground.
         fewest_bands: Bands in the methane window that a scene must have.
         widest_step_nm: Largest distance of neighbouring bands that it was trained for.

@@ -61,7 +61,8 @@ class PlaneJudge:
     Attributes:
         facts: The network's.
         level_ppm_m: Enhancement that a plume pixel must exceed; None for an annotator's outline.
-        scene_sigmas: If above 0, the level is this many standard deviations of the estimate in a usual pixel of the tile.
+        scene_sigmas: If above 0, the level is this many standard deviations of the estimate in a usual pixel of the
+            tile.
     """
 
     facts: PlaneFacts

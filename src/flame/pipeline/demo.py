@@ -110,7 +110,7 @@ def run_demo(
     began = time.perf_counter()
     detection = detector.run(tile.scene)
     lap("detect", began)
-    if detection.level_ppm_m is not None:  # judged by the same level of the truth
+    if detection.level_ppm_m is not None and tile.enhancement_ppm_m is not None:  # judged by the truth at that level
         label = labels_at_level(tile.enhancement_ppm_m, detection.level_ppm_m, tile.scene.valid)
         tile = replace(tile, label=label)
     told(f"writing products to {out}")

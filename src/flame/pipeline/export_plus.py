@@ -32,8 +32,8 @@ _COMPARED = ("aviris-ng", "emit", "prisma")
 _COMPARED_PX = 128
 
 _SCENE_SIGMAS = 0.75
-"""Outlines at the true 500 ppm m of nominal noise were met best by 0.75 among 0.75, 1, 1.5, 2, 3 and 4 on real ground, and
-by 1.5 to 2 on simulated ground, where the estimate is as good as the noise; what real ground says counts."""
+"""Outlines at the true 500 ppm m of nominal noise were met best by 0.75 among 0.75, 1, 1.5, 2, 3 and 4 on real ground,
+and by 1.5 to 2 on simulated ground, where the estimate is as good as the noise; what real ground says counts."""
 
 _FEWEST_PIXELS = 5
 
@@ -110,7 +110,7 @@ def export_plus(
         out: The ONNX file to write; weights and manifest go beside it.
         tile: Side of the tile whose background is learned at once, in pixels.
         name: Name for the manifest.
-        sensitivities: Operating points; thresholds of 0.15, 0.35 and 0.6 with cores of 2, 2.5 and 3.2 sigma unless given.
+        sensitivities: Operating points; thresholds of 0.15, 0.35 and 0.6 with cores of 2, 2.5 and 3.2 unless given.
             0.3 and 0.35 gave the best F1 at every level on real scenes, each judged by a network not trained on it.
         notes: What the manifest should say about training besides what the run recorded.
         metrics: Figures of an evaluation for the manifest.

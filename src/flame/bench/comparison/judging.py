@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from flame.detection import DecisionRule, Evaluation, ScoreJudge, plume_mask
 from flame.filters import filter_named
 from flame.models import BatchPreparer
 from flame.models.trained import AnyModel
-from flame.onboard import Detector
+from flame.onboard import Asked, Detector
 from flame.scene import Scene
 from flame.training.batches import TileSequence, stack
 from flame.training.evaluate import evaluate_model
@@ -69,9 +69,9 @@ def judge_filter(name: str, tiles: TileSequence) -> Judged:
     return Judged(figures, maps)
 
 
-def judge_packaged(name: str, tiles: TileSequence) -> Judged:
+def judge_packaged(name: str, level: Literal["visible"] | None, tiles: TileSequence) -> Judged:
     """A packaged model by its own rule, in the runtime that flies."""
-    detector = Detector(name)
+    detector = Detector(name, asked=Asked(level=level))
     rule = detector.rule
     judge, evaluation = ScoreJudge(rule.threshold, probabilities=True), Evaluation(probabilities=True)
     found = []

@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from flame.detection import DecisionRule, plume_mask
 from flame.filters import filter_named
 from flame.models import BatchPreparer, Flame, FlameSettings, RawTile, SpectralStatistics
 from flame.models.trained import AnyModel, NetworkModel
-from flame.onboard import Detector
+from flame.onboard import Asked, Detector
 from flame.physics import unit_absorption
 from flame.pipeline.datasets import SimulationPlan
 from flame.scene import Scene
@@ -81,7 +81,7 @@ def _timed(method: Method, setting: Setting, scene: Scene, device: torch.device)
     if method.filtered is not None:
         return _timed_filter(method.filtered, scene)
     if method.packaged is not None:
-        return _timed_packaged(method.packaged, scene)
+        return _timed_packaged(method.packaged, method.level, scene)
     return _timed_model(_untrained(method, setting, scene).to(device).eval(), scene, device)
 
 
@@ -97,8 +97,8 @@ def _timed_filter(name: str, scene: Scene) -> Timed:
     return run
 
 
-def _timed_packaged(name: str, scene: Scene) -> Timed:
-    detector = Detector(name)
+def _timed_packaged(name: str, level: Literal["visible"] | None, scene: Scene) -> Timed:
+    detector = Detector(name, asked=Asked(level=level))
 
     def run() -> dict[str, float]:
         started = time.perf_counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from flame.bench.comparison.experiments import EXPERIMENTS
 from flame.bench.comparison.scales import Scale
@@ -37,6 +38,7 @@ class Method:
         network: Another network than FLAME.
         conditioned: Whether that network is given FLAME's inputs.
         packaged: A packaged model, judged as it is: trained before, on other tiles.
+        level: Where a packaged model's outlines run, if not where it draws them unasked.
     """
 
     key: str
@@ -48,6 +50,7 @@ class Method:
     network: str | None = None
     conditioned: bool = False
     packaged: str | None = None
+    level: Literal["visible"] | None = None
 
     @property
     def trained_here(self) -> bool:
@@ -73,9 +76,10 @@ def _flame() -> list[Method]:
     backbones = {"fno": "FNO", "f-fno": "F-FNO", "tucker-fno": "Tucker-FNO", "uno": "UNO", "wno": "WNO"}
     for name, title in backbones.items():
         variants[f"flame-{name}"] = (f"FLAME on {title}", "paper", (f"model.backbone={name}",))
-    packaged = Method("flame-plus", "flame-plus as packaged, trained on other tiles", "FLAME", packaged="flame-plus")
+    title = "flame-plus as packaged, trained on other tiles"
     return [
-        packaged,
+        Method("flame-plus", title, "FLAME", packaged="flame-plus"),
+        Method("flame-plus-visible", f"{title}; visible outline", "FLAME", packaged="flame-plus", level="visible"),
         *(
             Method(key, title, "FLAME", recipe=base, changes=changes)
             for key, (title, base, changes) in variants.items()

@@ -124,7 +124,7 @@ def _run(method: Method, seed: int, setting: Setting, root: Path, test: TileSequ
 
 def _judge_as_it_is(method: Method, test: TileSequence) -> Judged:
     if method.packaged is not None:
-        return judge_packaged(method.packaged, test)
+        return judge_packaged(method.packaged, method.level, test)
     assert method.filtered is not None
     return judge_filter(method.filtered, test)
 
