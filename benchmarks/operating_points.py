@@ -20,7 +20,7 @@ from scipy.ndimage import gaussian_filter, label
 from flame import open_scene
 from flame.detection import DecisionRule, PixelCounts, plume_mask
 from flame.detection.reliability import Reliability
-from flame.onboard import Asked, Detection, Detector, load_model
+from flame.onboard import Asked, Detection, Detector, Manifest, ModelPackage, load_model
 from flame.physics import sensor
 from flame.scene import Scene
 from flame.simulate import (
@@ -33,6 +33,8 @@ from flame.simulate import (
     draw_background,
     make_plume_pool,
     preset,
+    simulate_tile,
+    tile_generator,
 )
 from flame.simulate.backgrounds import Background
 from flame.training.real_ground import real_ground
@@ -79,19 +81,36 @@ class Tally:
         rules: How probabilities become masks, by sensitivity.
     """
 
+    @classmethod
+    def both(cls, manifest: Manifest) -> dict[str, Tally]:
+        """One for outlines that follow the scene, and one for visible ones."""
+        assert manifest.plane_facts is not None, "this needs a network of planes"
+        names = manifest.plane_facts.sensitivities
+        asked = {"scene": Asked(), "visible": Asked(level="visible")}
+        return {
+            way: cls({n: replace(each, sensitivity=n).rule(manifest) for n in names}) for way, each in asked.items()
+        }
+
     def __init__(self, rules: dict[str, DecisionRule]) -> None:
         self._rules = rules
         self._counts = {name: PixelCounts() for name in rules}
         self._found = {name: np.zeros(2, int) for name in rules}
         self._false, self._empty_px = dict.fromkeys(rules, 0), 0
 
-    def add(self, result: Detection, outline: np.ndarray, valid: np.ndarray, empty: bool) -> None:
-        """A tile with the outlines of the truth; false plumes are counted where there is no methane at all."""
+    def add(
+        self, result: Detection, outline: np.ndarray, valid: np.ndarray, empty: bool, gas: np.ndarray | None = None
+    ) -> None:
+        """A tile with the outlines of the truth.
+
+        False plumes are counted where there is no methane at all, or, where gas is known, those that touch none of it.
+        """
         for name, rule in self._rules.items():
             assert result.sigma_ppm_m is not None
             mask = plume_mask(result.probability, result.usable, rule, result.score_ppm_m / result.sigma_ppm_m)
             self._counts[name] += PixelCounts.of(mask, outline, valid)
             *found, false = plumes_found(mask, outline)
+            if gas is not None:
+                false = plumes_found(mask, gas)[2]
             self._found[name] += found
             self._false[name] += false if empty else 0
         self._empty_px += int(valid.sum()) if empty else 0
@@ -106,7 +125,7 @@ class Tally:
                 "outlines": int(self._found[name][0]),
                 "found": int(self._found[name][1]),
                 "false_plumes_per_10_megapixels": 1e7 * self._false[name] / max(1, self._empty_px),
-                "empty_pixels": self._empty_px,
+                "pixels": self._empty_px,
             }
             for name, rule in self._rules.items()
         }
@@ -126,8 +145,6 @@ def main() -> None:
     given = asked.parse_args()
     given.sensor = given.sensor or ["aviris-ng", "emit"]
     package = load_model(given.model)
-    facts = package.manifest.plane_facts
-    assert facts is not None, "this needs a network of planes"
     rng = np.random.default_rng(given.seed)
     plume = PlumeSettings(source_shares=(0.0, 0.8, 0.16, 0.04))
     pools = {px: make_plume_pool(rng, 30, SIDE, px, plume) for px in (5.0, 30.0, 60.0)}
@@ -138,11 +155,7 @@ def main() -> None:
     report: dict[str, object] = {"tiles": given.tiles, "seed": given.seed}
     curves: dict[str, Reliability] = {}
     for kind, by_sensor in grounds(given).items():
-        asked = {"scene": Asked(), "visible": Asked(level="visible")}
-        tallies = {
-            way: Tally({name: replace(each, sensitivity=name).rule(package.manifest) for name in facts.sensitivities})
-            for way, each in asked.items()
-        }
+        tallies = Tally.both(package.manifest)
         tables = {level: Reliability() for level in ("scene", "visible", *LEVELS_PPM_M)}
         for name, own in by_sensor.items():
             pool = pools[min(pools, key=lambda px: abs(px - sensor(name).pixel_m))]
@@ -171,10 +184,37 @@ def main() -> None:
             f"{kind}, {level if isinstance(level, str) else f'{level:g} ppm m'}": t for level, t in tables.items()
         }
         print(json.dumps({kind: report[kind]}, indent=1), flush=True)
+    report["whole_scenes"] = whole_scenes(package, given)
     if given.json:
         given.json.write_text(json.dumps(report, indent=1) + "\n")
     if given.plot:
         draw(curves, given.plot)
+
+
+def whole_scenes(package: ModelPackage, given: argparse.Namespace) -> dict[str, object]:
+    """Tiles of the simulator as they are, with its own plumes, confusers, artefacts of the instrument and noise.
+
+    Their ground is harder than the kept backgrounds of fresh tiles. A plume is false if it touches no gas of half the
+    outline's level.
+    """
+    detectors = {way: Detector(package, asked=Asked(level=way)) for way in ("scene", "visible")}
+    report: dict[str, object] = {}
+    for kind in ("wide", "permian"):
+        tallies = Tally.both(package.manifest)
+        for name in given.sensor:
+            for index in range(given.tiles):
+                made = simulate_tile(tile_generator(given.seed, index), preset(kind, size=SIDE, sensor_name=name))
+                tile = made.tile
+                results = {way: detector.run(tile.scene) for way, detector in detectors.items()}
+                level = results["scene"].level_ppm_m or np.inf
+                assert tile.enhancement_ppm_m is not None
+                gas = (tile.enhancement_ppm_m > 0.5 * level) & tile.scene.valid
+                truth = (gaussian_filter(tile.enhancement_ppm_m, 0.5) > level) & tile.scene.valid
+                for way, outline in (("scene", truth), ("visible", tile.label)):
+                    tallies[way].add(results[way], outline, tile.scene.valid, True, gas)
+        report[kind] = {way: tally.summary() for way, tally in tallies.items()}
+        print(json.dumps({f"whole scenes, {kind}": report[kind]}, indent=1), flush=True)
+    return report
 
 
 def no_plumes(pool: PlumePool) -> PlumePool:
