@@ -11,7 +11,7 @@ from flame.bench.faults import JOBS, FaultBench, FaultPlan, layer_of, run_faults
 from flame.bench.faults_report import OUTCOMES, faults_summary, faults_tables
 from flame.errors import FlameError
 from flame.kernels import load_kernels
-from flame.onboard import Detector, load_model
+from flame.onboard import Asked, Detector, load_model
 from flame.onboard.guard import known_tile
 from flame.scene import Scene
 
@@ -28,7 +28,7 @@ def bench():
     package = replace(package, manifest=replace(package.manifest, tile=64, row_block=None))
     known = known_tile(package.manifest)
     scene = Scene(known.radiance, package.manifest.bands, known.valid, known.rgb)
-    return FaultBench(Detector(package, "native", 1), scene, seed=5)
+    return FaultBench(Detector(package, "native", 1, asked=Asked(level="visible")), scene, seed=5)
 
 
 def _clean(bench):
