@@ -203,8 +203,8 @@ def whole_scenes(package: ModelPackage, given: argparse.Namespace) -> dict[str, 
         tallies = Tally.both(package.manifest)
         for name in given.sensor:
             for index in range(given.tiles):
-                made = simulate_tile(tile_generator(given.seed, index), preset(kind, size=SIDE, sensor_name=name))
-                tile = made.tile
+                settings = preset(kind, size=SIDE, sensor_name=name)
+                tile = simulate_tile(tile_generator(given.seed, index), settings, f"{kind}-{index}").tile
                 results = {way: detector.run(tile.scene) for way, detector in detectors.items()}
                 level = results["scene"].level_ppm_m or np.inf
                 assert tile.enhancement_ppm_m is not None
