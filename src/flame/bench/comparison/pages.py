@@ -165,7 +165,8 @@ def _latency_table(records: Records, methods: list[Method]) -> str:
             lines.append(f"| {method.title} | not measured yet | | | |")
             continue
         before = found.get("preparation_ms", found.get("filter_ms"))
+        first = "" if before is None else f"{before:.1f}"
         network = f"{found['network_ms']:.1f}" if "network_ms" in found else ""
         ratio = f"{found['ms'] / flame:.2f}" if flame else ""
-        lines.append(f"| {method.title} | {found['ms']:.1f} | {before:.1f} | {network} | {ratio} |")
+        lines.append(f"| {method.title} | {found['ms']:.1f} | {first} | {network} | {ratio} |")
     return "\n".join(lines) + "\n"
