@@ -283,7 +283,7 @@ def main() -> None:
     if given.again:
         kept = json.loads(given.again.read_text())
         given.seed, given.tiles = kept["seed"], kept["rows"][0]["tiles"]
-        networks = [name for name, figures in kept["rows"][0]["f1"]["500"].items() if "shipped" in figures]
+        networks = [name for name, figures in kept["rows"][0]["f1"]["500"].items() if "pixels" in figures]
         page = markdown(kept["rows"], networks, summary(kept["rows"], networks), given)
         given.markdown.write_text(page) if given.markdown else print(page)
         return
@@ -338,8 +338,8 @@ def figure(row: dict, method: str) -> float | None:
     """F1 of a method: of a network its pixels, or as its name says."""
     name, _, how = method.partition(" ")
     if name in row and "pixels" in row[name]:
-        return float(row[name][how or "pixels"])
-    return None if method not in row else float(row[method].get("shipped", row[method]["best"]))
+        return row[name].get(how or "pixels")
+    return row[method]["best"] if method in row else None
 
 
 def by_ground(table: list[dict], methods: list[str]) -> list[str]:

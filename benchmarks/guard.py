@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from flame.files import write_json
-from flame.onboard import Detector
+from flame.onboard import Asked, Detector
 from flame.onboard.guard import GuardSettings
 from flame.onboard.strip import judge_tile
 from flame.physics import sensor_of
@@ -34,7 +34,7 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=15)
     options.add_argument("--json", type=Path)
     given = options.parse_args()
-    detector = Detector(given.model, threads=given.threads)
+    detector = Detector(given.model, threads=given.threads, asked=Asked(level="visible"))
     facts = detector.manifest
     scene = demo_tile(facts.tile, 0, sensor_of(facts.bands)).scene
     settings = GuardSettings(self_test_tiles=None)

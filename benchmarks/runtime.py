@@ -27,7 +27,7 @@ import safetensors.numpy
 from threadpoolctl import threadpool_limits
 
 from flame.kernels.library import SWITCH
-from flame.onboard import Detector, load_model
+from flame.onboard import Asked, Detector, load_model
 from flame.physics import sensor
 from flame.scene import Scene
 from side_by_side import Timing, in_own_process, peak_mb, print_table, take_turns, write_json
@@ -142,7 +142,7 @@ def kernels_set_aside() -> Iterator[None]:
 
 
 def on_board(folder: Path, model: str | Path, engine: str, threads: int) -> Run:
-    detector, scene = Detector(model, engine, threads), load_scene(folder)
+    detector, scene = Detector(model, engine, threads, asked=Asked(level="visible")), load_scene(folder)
     return lambda: detector.run(scene).mask
 
 

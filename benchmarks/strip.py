@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from flame.onboard import Detector
+from flame.onboard import Asked, Detector
 from flame.pipeline.datasets import SimulationPlan
 from flame.scene import Scene
 from side_by_side import resident_mb, write_json
@@ -98,7 +98,7 @@ def main() -> None:
     if given.width % PUSHED:
         raise SystemExit(f"the width must be a multiple of {PUSHED}")
     strip = Strip(3, given.width, given.seed)
-    detector = Detector(given.model, given.runtime)
+    detector = Detector(given.model, given.runtime, asked=Asked(level="visible"))
     found = stream(detector, strip, given.lines)
     memory = found["memory"]
     # A minute into the stream, or a quarter of it where it is over sooner.

@@ -334,10 +334,10 @@ _STREAMS: list[object] = []
 
 def _read_stream(path: Path) -> object:
     """The bytes choose what is pushed, the more of them are not zero the wilder: shapes, types and values."""
-    from flame.onboard import Detector, StreamError
+    from flame.onboard import Asked, Detector, StreamError
 
     if not _STREAMS:
-        _STREAMS.append(Detector(None, "auto", 1))
+        _STREAMS.append(Detector(None, "auto", 1, asked=Asked(level="visible")))
     detector = _STREAMS[0]
     assert isinstance(detector, Detector)
     content = path.read_bytes()[:64]

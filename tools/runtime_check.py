@@ -43,11 +43,11 @@ def _stand_in_for_safetensors() -> None:
 
 def _judge(model: str | None) -> tuple[np.ndarray, np.ndarray, str, float]:
     from flame.detection import plume_mask
-    from flame.onboard import Detector
+    from flame.onboard import Asked, Detector
     from flame.onboard.guard import Runtime, known_tile
     from flame.onboard.strip import judge_known
 
-    detector = Detector(model, "native", threads=1)
+    detector = Detector(model, "native", threads=1, asked=Asked(level="visible"))
     known = known_tile(detector.manifest)
     began = time.process_time()
     judged = judge_known(Runtime(detector._backend, detector._preparer), known)

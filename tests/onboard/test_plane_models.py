@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from flame.models.plus import LEVELS_PPM_M, FlamePlus, PlusSettings
-from flame.onboard import Detector, ModelError, ModelPackage, load_model, sha256_of, write_package
+from flame.onboard import Detector, ModelError, ModelPackage, StreamError, load_model, sha256_of, write_package
 from flame.onboard.asked import Asked
 from flame.onboard.detectors import Detectors
 from flame.onboard.filter_detector import FilterDetector
@@ -119,8 +119,14 @@ def test_a_plume_on_the_ground_needs_a_core_and_is_not_opened(package: ModelPack
     assert Asked("high-recall").rule_of_lines(package.manifest) == replace(package.manifest.rule, threshold=0.2)
     with pytest.raises(ModelError, match="core's standard deviations"):
         Asked(core_sigmas=-1.0)
-    with pytest.raises(ModelError, match="knows no core"):
-        Detector(package, "onnxruntime", asked=Asked(core_sigmas=0.7)).stream(64)
+    for asked in (Asked(core_sigmas=0.7), Asked(level="scene")):
+        with pytest.raises(ModelError, match="knows no core"):
+            Detector(package, "onnxruntime", asked=asked).stream(64)
+    with pytest.raises(Exception, match="visable"):  # by the types, which tests check, or by itself
+        Asked(level="visable")  # type: ignore[arg-type]
+    stream = Detector(package, "onnxruntime", asked=Asked(level="visible")).stream(64)
+    with pytest.raises(StreamError, match="before a plume's end is seen"):
+        stream.rule = rule
 
 
 @pytest.mark.parametrize("runtime", ["native", "onnxruntime"])

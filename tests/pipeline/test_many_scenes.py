@@ -176,6 +176,8 @@ def test_a_batch_in_which_nothing_could_run_leaves_the_tables_of_an_earlier_one(
     [
         (["--level", "10"], "level must be 62.5 to 8000 ppm m"),
         (["--level", "nan"], "level must be 62.5 to 8000 ppm m"),
+        (["--level", "faint"], "--level is a number of ppm m, 'scene' or 'visible', got 'faint'"),
+        (["--core", "-1"], "a core's standard deviations must be 0 or more"),
         (["--sensitivity", "foo"], "no sensitivity 'foo'; known are high-recall"),
     ],
 )

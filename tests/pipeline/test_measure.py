@@ -91,6 +91,17 @@ def test_without_wind_there_is_a_rate_for_each_m_s_and_a_note(seen):
     assert any("--wind" in note for note in record.notes)
 
 
+def test_rates_under_outlines_that_were_not_fitted_are_noted_and_nothing_is_said_of_what_could_be_seen(seen):
+    scene, _, _, by_filter = seen
+    settings = MeasureSettings(winds=(WIND,), check=False)
+    asked = measure_scene(scene, by_filter, "x", settings)
+    unasked = measure_scene(scene, replace(by_filter, unasked=True), "x", settings)
+    assert any("fitted to outlines as flame-plus draws them unasked" in note for note in asked.notes)
+    assert not any("unasked" in note for note in unasked.notes)
+    assert asked.limits == ()
+    assert unasked.limits
+
+
 def test_a_scene_without_a_place_has_plumes_but_no_mass(seen):
     scene, _, _, detection = seen
     record = measure_scene(replace(scene, geo=None), detection, "x", MeasureSettings(winds=(WIND,), check=False))

@@ -16,7 +16,7 @@ from flame.bench.tables import shown
 from flame.detection import RULES, Evaluation, PixelCounts, ScoreJudge
 from flame.files import write_json, write_whole
 from flame.filters import FILTERS, filter_named
-from flame.onboard import Detector, choose_model
+from flame.onboard import Asked, Detector, choose_model
 from flame.pipeline.datasets import SimulationPlan, map_tiles
 from flame.scene import BandSet, Scene
 
@@ -62,7 +62,7 @@ class _Judged:
 
 @lru_cache(maxsize=1)
 def _detector(model: str, runtime: str, bands: BandSet) -> Detector:
-    return Detector(choose_model(model, bands), runtime, threads=1)
+    return Detector(choose_model(model, bands), runtime, threads=1, asked=Asked(level="visible"))
 
 
 @dataclass(frozen=True)

@@ -93,12 +93,13 @@ def _packaged(
 ) -> PackageEvaluation:
     from flame.cli.progress import counting
     from flame.io import starcop
-    from flame.onboard import Detectors
+    from flame.onboard import Asked, Detectors
     from flame.pipeline.evaluate import evaluate_package
 
     tiles = starcop.read_dataset(data, split)
+    as_annotators = Detectors(model, runtime, threads, Asked(level="visible"))
     with counting(console, "tiles", len(tiles)) as step:
-        found = evaluate_package(tiles, Detectors(model, runtime, threads), threshold, step)
+        found = evaluate_package(tiles, as_annotators, threshold, step)
     errors = Console(stderr=True)
     for failure in found.failures:
         errors.print(f"error: {failure.message}", markup=False, highlight=False, soft_wrap=True)

@@ -36,7 +36,7 @@ def run(
     from rich.console import Console
 
     from flame.cli.progress import counting
-    from flame.onboard import Detector, ModelError
+    from flame.onboard import Asked, Detector, ModelError
     from flame.onboard.profile import ProfileSettings, profile
     from flame.onboard.telemetry import find_sensors
     from flame.physics import sensor_of
@@ -44,7 +44,7 @@ def run(
     from flame.products.profile_figure import plot_profile
 
     console = Console()
-    detector = Detector(model, runtime, threads)
+    detector = Detector(model, runtime, threads, asked=Asked(level="visible"))
     facts = detector.manifest
     console.print(f"{facts.name} for {facts.sensor} on {detector.runtime}")
     seen_by = sensor_of(facts.bands)

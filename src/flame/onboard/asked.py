@@ -21,7 +21,7 @@ class Asked:
     Attributes:
         sensitivity: One of `SENSITIVITIES`, for models that have them.
         threshold: Probability above which a pixel is plume, instead of a sensitivity; plumes then need no core.
-        level: Where outlines run: an enhancement in ppm m; "scene" for the one that follows the noise of the scene;
+        level: Where outlines run: an enhancement in ppm m; "scene" for one that follows the noise, tile by tile;
             "visible" for what an annotator would outline, as streams of lines do. None is "scene" for models that know
             it, and "visible" for others.
         core_sigmas: Standard deviations by which the enhancement must somewhere in a plume exceed zero, instead of the
@@ -34,6 +34,8 @@ class Asked:
     core_sigmas: float | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.level, str) and self.level not in ("scene", "visible"):
+            raise ModelError(f"a level is a number of ppm m, 'scene' or 'visible', got '{self.level}'")
         if self.sensitivity is not None and self.threshold is not None:
             raise ModelError("give a sensitivity or a threshold, not both")
         if self.threshold is not None and not 0.0 < self.threshold < 1.0:
@@ -96,10 +98,10 @@ class Asked:
         """The same for a stream of lines, which gives out pixels of a plume before its end is seen.
 
         Raises:
-            ModelError: If a core was asked for, or the model has no such sensitivity.
+            ModelError: If a core or the scene's level was asked for, or the model has no such sensitivity.
         """
-        if self.core_sigmas is not None:
-            raise ModelError("a stream of lines knows no core: leave it out, or run whole scenes")
+        if self.core_sigmas is not None or self.level == "scene":
+            raise ModelError("a stream of lines knows no core and no level of the scene: leave them out")
         return DecisionRule(self.rule(manifest).threshold, manifest.opening)
 
     def key(self, of: str) -> str:

@@ -68,6 +68,7 @@ class Detection:
         estimate_sigma_ppm_m: Its standard deviation, infinite where unusable or too dark to tell.
         level_ppm_m: Enhancement that outlines run at; where the level follows the noise, in the middle of all pixels.
             None where they follow what an annotator would see.
+        unasked: Whether the detector drew by its own rule, which rates and the smallest visible ones are fitted to.
     """
 
     probability: Float32[np.ndarray, "row col"]
@@ -83,6 +84,7 @@ class Detection:
     estimate_ppm_m: Float32[np.ndarray, "row col"] | None = None
     estimate_sigma_ppm_m: Float32[np.ndarray, "row col"] | None = None
     level_ppm_m: float | None = None
+    unasked: bool = True
 
     @property
     def flags(self) -> Quality:
@@ -191,6 +193,7 @@ class Detector:
             timings=engine.timings,
             runtime=self.runtime,
             level_ppm_m=self._level(more.get("estimate_sigma_ppm_m")),
+            unasked=self._asked in (Asked(), Asked(level="scene")),
             **more,
         )
 

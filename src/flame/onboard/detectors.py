@@ -26,7 +26,7 @@ class Detectors:
             bands, or None for the default family and, where that does not fit, the filter.
         runtime: "auto", "native", "onnxruntime" or "openvino".
         threads: CPU threads; all unless given.
-        asked: Sensitivity, threshold and level; the model's own unless given.
+        asked: Sensitivity, threshold, level and core; the model's own unless given.
 
     Raises:
         ModelError: If there is no such model or runtime, or it cannot do what is asked.
@@ -68,7 +68,7 @@ class Detectors:
 
         Raises:
             BandMismatchError: If a model is named and none of that name fits.
-            ModelError: If the filter would have to do what only a model can: a sensitivity or a level.
+            ModelError: If the filter would have to do what only a model can: a sensitivity, a level or a core.
         """
         if self._model == FILTER_MODEL:
             return FilterDetector(self._asked)

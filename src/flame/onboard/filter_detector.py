@@ -60,7 +60,7 @@ class FilterDetector:
     @staticmethod
     def can(asked: Asked) -> bool:
         """Whether the filter can do what is asked."""
-        return asked.sensitivity is None and asked.level is None and asked.core_sigmas is None
+        return asked.sensitivity is None and asked.level in (None, "visible") and asked.core_sigmas is None
 
     def run(self, scene: AnyScene) -> Detection:
         """Finds plumes in a scene of any size and any bands in the methane window.
@@ -95,6 +95,7 @@ class FilterDetector:
             sigma_ppm_m=sigma_ppm_m,
             estimate_ppm_m=enhancement_ppm_m,
             estimate_sigma_ppm_m=sigma_ppm_m,
+            unasked=False,
         )
 
 

@@ -107,6 +107,10 @@ class LineStream:
 
     @rule.setter
     def rule(self, rule: DecisionRule) -> None:
+        if rule.looks_at_pieces:
+            raise StreamError(
+                "a stream gives out pixels before a plume's end is seen: its rule can ask for no core or size"
+            )
         self._rule = rule
 
     def push(

@@ -45,8 +45,8 @@ class DemoResult:
     """What the demonstration found.
 
     Attributes:
-        counts: Detected pixels against the annotator's label.
-        true_plumes: Sources whose plume an annotator would draw.
+        counts: Detected pixels against the truth at the level of the outlines, or else against the annotator's label.
+        true_plumes: Sources whose plume exceeds that level, or that an annotator would draw.
         found_plumes: Those of them of which a plume was found.
         false_plumes: Found plumes that are of no source.
         detection: Everything that was found.

@@ -37,7 +37,7 @@ class SourceTruth:
 
     Attributes:
         source: The source.
-        drawn: Whether its plume is strong enough for an annotator to draw.
+        drawn: Whether its plume is strong enough to have a label.
         plumes: The found plumes that are of it, whole or in pieces.
     """
 

@@ -45,7 +45,7 @@ def evaluate_package(
     Args:
         dataset: Labelled tiles.
         detectors: Which model and engine.
-        threshold: Probability above which a pixel is plume; what the model's manifest states unless given.
+        threshold: Probability above which a pixel is plume; what the detectors were asked for unless given.
         progress: Called after each tile.
 
     Raises:

@@ -138,6 +138,10 @@ def measure_scene(
     notes = [site.maps.note] if site.maps.note else []
     if found and not (settings.winds or settings.wind_files):
         notes.append("no wind was given: rates are for each m/s of wind; give --wind or --wind-file")
+    if found and not detection.unasked and settings.coefficients == OWN:
+        notes.append(
+            f"coefficients '{OWN}' are fitted to outlines as flame-plus draws them unasked; rates may be off here"
+        )
     winds = site.winds.of_scene(site.middle())
     return SceneRecord(
         tuple(numbered),
@@ -146,7 +150,7 @@ def measure_scene(
         site.maps.source,
         winds,
         settings.coefficients,
-        _limits(scene.acquisition.sensor, settings.winds),
+        _limits(scene.acquisition.sensor, settings.winds) if detection.unasked else (),
         tuple(notes),
         site.winds.notes(found, winds),
     )
