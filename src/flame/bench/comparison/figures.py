@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,7 @@ def plume_size(records: Records, methods: Iterable[Method]) -> bytes | None:
             axes.set_xticks(range(len(bins)), bins)
     left.set(xlabel="plume pixels, as in a tile of 512 x 512", ylabel="F1", ylim=(0, 1))
     right.set(xlabel="plume pixels", ylabel="pixel FPR, 1e-4")
+    right.set_yscale("symlog", linthresh=10.0)  # a network that learned nothing may have a hundred times the others'
     right.set_ylim(bottom=0)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
@@ -72,27 +74,36 @@ def bubble(records: Records, methods: Iterable[Method]) -> bytes | None:
     shown = [method for method in methods if method.key in runs and method.key in times and _by_rule(runs[method.key])]
     if not shown:
         return None
-    figure = new_figure(8.2, 4.6)
-    axes = figure.subplots()
-    for method in shown:
-        f1 = spread_of(runs[method.key], "metrics", "f1")
+    figure = new_figure(10.0, 5.2)
+    axes, key = figure.subplots(1, 2, width_ratios=(2.4, 1.0))
+    heights = {method.key: (spread_of(runs[method.key], "metrics", "f1") or (0.0,))[0] for method in shown}
+    shown.sort(key=lambda method: -heights[method.key])
+    for number, method in enumerate(shown, start=1):
         size = float(runs[method.key][0].get("parameters") or 0) / 1e6
-        x, y = times[method.key]["ms"], f1[0] if f1 else 0.0
+        x, y = times[method.key]["ms"], heights[method.key]
         colour = _COLOURS[FAMILIES.index(method.family)]
         area = 25 + 70 * size
         axes.scatter([x], [y], s=area, color=colour, alpha=0.65, linewidth=0, zorder=2)
-        reach = 3 + 0.5 * (area**0.5)
-        axes.annotate(method.title, (x, y), (reach, 2), textcoords="offset points", fontsize=6.5, zorder=3)
+        # Numbers around the marker by turns: neighbours in F1 are neighbours in number and would lie on each other.
+        turn, reach = math.radians(90 * number - 45), 4 + 0.5 * (area**0.5)
+        place = (reach * math.cos(turn), reach * math.sin(turn))
+        axes.annotate(
+            str(number), (x, y), place, textcoords="offset points", fontsize=7, ha="center", va="center", zorder=3
+        )
+        line = f"{number}  {method.title}" + (" *" if method.conditioned else "")
+        key.text(0.0, 1.0 - number / (len(shown) + 1), line, fontsize=6.2, color=colour, va="center")
+    key.set_axis_off()
+    key.set_title("by F1; * with FLAME's inputs", fontsize=7, loc="left")
     for family, colour in zip(FAMILIES, _COLOURS, strict=True):
         if any(method.family == family for method in shown):
             axes.scatter([], [], s=40, color=colour, alpha=0.65, label=family)
     axes.set_xscale("log")
-    axes.margins(x=0.18)
+    axes.margins(x=0.12)
     size_px = records.latency()["scale"]["size"]
     machine = records.latency()["machine"]
     where = f"{machine['device']}, threads: {machine['threads']}"
     axes.set(xlabel=f"ms a tile of {size_px} x {size_px} pixels ({where})", ylabel="F1")
-    axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
+    axes.set_ylim(-0.06, 1.1 * axes.get_ylim()[1])
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
     axes.legend(fontsize=7, frameon=False, loc="best")
