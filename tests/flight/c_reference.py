@@ -71,7 +71,7 @@ def torch_engine(model: FlamePlus, facts: PlaneFacts) -> PlaneEngine:
         maps, score = network(*(torch.from_numpy(np.ascontiguousarray(inputs[name])) for name in PLANE_INPUTS))
         return maps.numpy(), score.numpy()
 
-    return PlaneEngine(PlaneGraph(run, PlaneJudge(facts)), "torch")
+    return PlaneEngine(PlaneGraph(run), PlaneJudge(facts), "torch")
 
 
 @dataclass(frozen=True, eq=False)
