@@ -189,13 +189,13 @@ def _run(plan: CasePlan, index: int) -> CaseResult:
     wind = Wind(case.source.wind_m_s, (case.source.wind_to_deg + 180.0) % 360.0, 0.0)
     record = measure_scene(case.scene, detection, "case", MeasureSettings(winds=(wind,), seed=index))
     labels = plume_labels(detection.mask, reach_px(case.scene))
-    # Gas as faint as half of what is outlined is gas; where outlines follow what is visible, so is a pixel's noise.
     level = detection.level_ppm_m
-    least_ppm_m = record.sigma_ppm_m if level is None else np.full_like(record.sigma_ppm_m, 0.5 * level)
     found, false = None, []
     for plume in record.plumes:  # the heaviest first
         inside = labels == labels[plume.plume.peak_row, plume.plume.peak_col]
-        there = float(np.mean(case.truth_ppm_m[inside] > least_ppm_m[inside]))
+        # Half of the outline's level is gas; where outlines follow what is visible, as much as a pixel's noise.
+        least_ppm_m = record.sigma_ppm_m[inside] if level is None else 0.5 * level
+        there = float(np.mean(case.truth_ppm_m[inside] > least_ppm_m))
         if there < 0.5:
             false.append(_false(plume))
         elif found is None:

@@ -10,12 +10,13 @@ from scipy import ndimage
 
 from flame.errors import FlameError
 
-__all__ = ["CROSS", "DecisionRule", "plume_mask"]
+__all__ = ["CROSS", "EIGHT_NEIGHBOURS", "DecisionRule", "plume_mask"]
 
 CROSS = ndimage.generate_binary_structure(2, 1)
 """The 3x3 cross, structuring element of the opening."""
 
-_EIGHT_NEIGHBOURS = np.ones((3, 3), dtype=np.bool_)
+EIGHT_NEIGHBOURS = np.ones((3, 3), dtype=np.bool_)
+"""Pixels that touch, corners included, belong together."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def plume_mask(
 def _large_with_core(
     mask: Bool[np.ndarray, "row col"], sigmas: Float[np.ndarray, "row col"] | None, rule: DecisionRule
 ) -> Bool[np.ndarray, "row col"]:
-    pieces, count = ndimage.label(mask, _EIGHT_NEIGHBOURS)
+    pieces, count = ndimage.label(mask, EIGHT_NEIGHBOURS)
     kept = np.bincount(pieces.ravel(), minlength=count + 1) >= rule.fewest_pixels
     if sigmas is not None and rule.core_sigmas:
         has_core = np.zeros(count + 1, dtype=np.bool_)

@@ -8,12 +8,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Int32
 from scipy import ndimage
 
+from flame.detection.decision import EIGHT_NEIGHBOURS
 from flame.detection.outline import PixelPolygon, outline
 from flame.errors import FlameError
 
 __all__ = ["Plume", "PlumeTracker", "find_plumes", "measure_plume", "plume_labels"]
-
-_EIGHT_NEIGHBOURS = np.ones((3, 3), dtype=bool)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +77,7 @@ def plume_labels(mask: Bool[np.ndarray, "row col"], reach_px: float = 0.0) -> In
         mask: The plumes.
         reach_px: Largest distance between pixel centres inside one plume, in pixels.
     """
-    labels, count = ndimage.label(mask, _EIGHT_NEIGHBOURS)
+    labels, count = ndimage.label(mask, EIGHT_NEIGHBOURS)
     if count < 2 or reach_px < 2.0:  # fragments are at least two pixels apart
         return np.asarray(labels, dtype=np.int32)
     from scipy.sparse import coo_array  # what only the ground needs is not loaded in flight
@@ -151,7 +150,7 @@ def measure_plume(
         mean_ppm_m=float(scores.mean()),
         integrated_ppm_m_px=float(scores.sum()),
         confidence=float(probability[inside].astype(np.float64).mean()),
-        parts=int(ndimage.label(inside, _EIGHT_NEIGHBOURS)[1]),
+        parts=int(ndimage.label(inside, EIGHT_NEIGHBOURS)[1]),
     )
 
 
@@ -205,6 +204,6 @@ class PlumeTracker:
         """The mask without the plumes that were given out, those that do not reach the last row."""
         if not mask.size:
             return mask
-        labels, _ = ndimage.label(mask, _EIGHT_NEIGHBOURS)
+        labels, _ = ndimage.label(mask, EIGHT_NEIGHBOURS)
         reaching = np.unique(labels[-1])
         return np.isin(labels, reaching[reaching > 0])

@@ -224,7 +224,7 @@ class Detector:
             guard: How faults in memory are looked for; None: not at all.
 
         Raises:
-            ModelError: If a core was asked for.
+            ModelError: If a core or the scene's level was asked for.
         """
         rule = self._asked.rule_of_lines(self.manifest)
         if self._asked.scene_sigmas(self.manifest):
