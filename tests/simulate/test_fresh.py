@@ -26,6 +26,7 @@ from flame.simulate import (
 )
 from flame.simulate.backgrounds import optics
 from flame.simulate.foreign import ForeignSettings, _parcels, draw_foreign
+from flame.simulate.settings import InstrumentSettings
 
 SIZE = 40
 BANDS = sensor("aviris-ng").bands.methane()
@@ -255,3 +256,28 @@ def test_a_part_of_the_ground_is_that_part(backgrounds):
     # Alike to the last digits only: a matrix product of another size may be summed in another order.
     np.testing.assert_allclose(part.radiance(seen), backgrounds[0].radiance(seen)[:, 3:23, 5:25], rtol=2e-6)
     np.testing.assert_array_equal(part.visible_ppm_m, backgrounds[0].visible_ppm_m[:, 3:23, 5:25])
+
+
+def test_stripes_are_lines_of_their_own_in_every_band(backgrounds, plumes, noise):
+    faults = InstrumentSettings(
+        stripe=Range(0.05, 0.05), column_gain=Range(0.0, 0.0), band_offset=Range(0.0, 0.0), edge_chance=0.0,
+        dead_column_chance=0.0, saturation_chance=0.0, rotation_deg=Range(0.0, 0.0),
+    )  # fmt: skip
+    striped = replace(STILL, faults=faults, fault_chance=1.0, noise_scale=Range(1e-3, 1e-3))
+    plain = replace(striped, faults=replace(faults, stripe=Range(0.0, 0.0)))
+    tile, clean = (FreshTiles(backgrounds, plumes, noise, s).draw(np.random.default_rng(5)) for s in (striped, plain))
+    gain = tile.radiance / clean.radiance
+    assert gain.mean(axis=1).std() == pytest.approx(0.05, rel=0.2)
+    assert np.abs(gain - gain.mean(axis=1, keepdims=True)).mean() < 0.005
+    assert abs(np.corrcoef(gain.mean(axis=1)[:2])[0, 1]) < 0.6
+
+
+def test_a_mapped_tile_repeats_samples_in_every_layer(backgrounds, plumes, noise):
+    faults = InstrumentSettings(map_chance=1.0, samples_per_pixel=Range(0.6, 0.6), edge_chance=0.0)
+    settings = FreshSettings(faults=faults, fault_chance=1.0)
+    tile = FreshTiles(backgrounds, plumes, noise, settings).draw(np.random.default_rng(3))
+    flat = tile.radiance.reshape(len(tile.radiance), -1)
+    _, first, place = np.unique(flat, axis=1, return_index=True, return_inverse=True)
+    assert len(first) < 0.8 * flat.shape[1]
+    assert (tile.enhancement_ppm_m.ravel()[first][place.ravel()] == tile.enhancement_ppm_m.ravel()).all()
+    assert tile.label.shape == tile.valid.shape

@@ -16,11 +16,12 @@ from flame.physics import MAX_ENHANCEMENT_PPM_M, BandSet, noise_model, sensor
 from flame.simulate.backgrounds import NOISE_SCALES, Background, Optics, optics
 from flame.simulate.fields import fractal
 from flame.simulate.foreign import draw_foreign
-from flame.simulate.instrument import draw_band_gain
+from flame.simulate.instrument import InstrumentState, draw_band_gain, draw_instrument, respond, saturate
 from flame.simulate.labels import draw_label
+from flame.simulate.mapping import draw_mapping
 from flame.simulate.plume_pool import PlumePool
 from flame.simulate.respectral import respectral
-from flame.simulate.settings import FreshSettings
+from flame.simulate.settings import FreshSettings, Range
 from flame.tile import PlumeSource
 
 __all__ = ["FreshTile", "FreshTiles", "NoisePool"]
@@ -28,6 +29,7 @@ __all__ = ["FreshTile", "FreshTiles", "NoisePool"]
 _PLUME_FLOOR_PPM_M = 0.5
 _NOISE_VALUES = 1 << 24
 _STRONG = 0.995
+_NOMINAL = Range(1.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,15 +147,39 @@ class FreshTiles:
             column *= np.float32(factor)
             sources = tuple(replace(source, emission_kg_h=source.emission_kg_h * factor) for source in sources)
         slant_ppm_m = np.minimum(column * np.float32(ground.path_factor), np.float32(MAX_ENHANCEMENT_PPM_M))
+        faults = self._faults(rng, nominal, valid)
+        usual = None if faults is None else radiance.mean(axis=(1, 2))
         _absorb(radiance, slant_ppm_m, seen)
+        if faults is not None and usual is not None:
+            radiance = respond(radiance, usual, faults)
         sigma = noise_model(sensor_name or ground.sensor).sigma(radiance, nominal)
-        sigma *= np.float32(scale)
+        sigma *= np.float32(scale) if faults is None else np.float32(scale) * faults.noise_factor[:, None, None]
         sigma *= self.noise.draw(rng, radiance.shape)
         radiance += sigma
+        if faults is not None:
+            assert settings.faults is not None
+            radiance, valid = saturate(radiance, faults), valid & faults.seen
+            mapping = draw_mapping(rng, valid.shape, settings.faults)
+            if mapping is not None:
+                radiance, valid, slant_ppm_m, visible_ppm_m = map(
+                    mapping, (radiance, valid, slant_ppm_m, visible_ppm_m)
+                )
         if not valid.all():
             radiance[:, ~valid] = 0.0
         label = None if settings.label is None else draw_label(slant_ppm_m, visible_ppm_m, valid, settings.label)
         return FreshTile(radiance, nominal, valid, slant_ppm_m, label, scale, sources, ground.name)
+
+    def _faults(
+        self, rng: np.random.Generator, nominal: BandSet, valid: Bool[np.ndarray, "row col"]
+    ) -> InstrumentState | None:
+        """What is wrong with the instrument besides shifts and gains, which every tile has; None for nothing."""
+        settings = self.settings
+        # No draw at all where there are no faults: tiles without keep their bytes.
+        if settings.faults is None or rng.uniform() >= settings.fault_chance:
+            return None
+        drawn = draw_instrument(rng, valid.shape, nominal, replace(settings.faults, noise_scale=_NOMINAL))
+        seen = drawn.seen if (drawn.seen & valid).any() else np.ones_like(drawn.seen)
+        return replace(drawn, band_gain=np.ones_like(drawn.band_gain), seen=seen)
 
     def _see(self, rng: np.random.Generator, ground: Background, nominal: BandSet, sensor_name: str) -> Optics:
         """The bands as they truly are: shifted and widened against the nominal ones."""

@@ -19,6 +19,7 @@ __all__ = [
     "noise_sigma",
     "point_spread",
     "respond",
+    "saturate",
 ]
 
 _SHIFT_GRID_NM = 0.25
@@ -152,3 +153,13 @@ def noise_sigma(
 ) -> Float32[np.ndarray, "band row col"]:
     """Standard deviation of the noise on each value, in the unit of radiance."""
     return _f32(noise_model(sensor_name).sigma(signal, bands) * state.noise_factor[:, None, None])
+
+
+def saturate(
+    radiance: Float32[np.ndarray, "band row col"], state: InstrumentState
+) -> Float32[np.ndarray, "band row col"]:
+    """Values above the detector's full well stay at it."""
+    if state.saturates >= 1.0:
+        return radiance
+    full = np.quantile(radiance[0], state.saturates)
+    return np.asarray(np.minimum(radiance, np.float32(full)))

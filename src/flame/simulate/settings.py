@@ -198,6 +198,10 @@ class FreshSettings:
         mix_chance: Chance that another background takes the place of part of the tile.
         foreign: Materials that no library has; None for none.
         respectral: How the ground's own spectra are changed; None: not at all.
+        faults: What else may be wrong with the instrument: stripes, offsets and uneven noise of bands, dead columns,
+            edges, saturation, and the way onto a map. None for nothing; its sensor, shifts, gains, point spread and
+            noise scale are not used.
+        fault_chance: Chance that a tile has these.
         label: How labels are drawn; None for none: the enhancement is always there.
     """
 
@@ -212,6 +216,8 @@ class FreshSettings:
     mix_chance: float = 0.2
     foreign: ForeignSettings | None = None
     respectral: RespectralSettings | None = None
+    faults: InstrumentSettings | None = None
+    fault_chance: float = 0.5
     label: LabelSettings | None = field(default_factory=LabelSettings)
 
 

@@ -17,6 +17,7 @@ from flame.simulate.instrument import (
     noise_sigma,
     point_spread,
     respond,
+    saturate,
 )
 from flame.simulate.mapping import draw_mapping
 from flame.simulate.settings import TileSettings
@@ -93,7 +94,7 @@ def simulate_tile(rng: np.random.Generator, settings: TileSettings, name: str) -
     clean = respond(point_spread(leaving, state.psf_sigma_px) + scattered, mean, state)
     noise = rng.standard_normal(clean.shape, dtype=np.float32)
     sigma = noise_sigma(clean, bands, state, settings.instrument.sensor)
-    plain = mapped(_saturate(clean + sigma * noise, state))
+    plain = mapped(saturate(clean + sigma * noise, state))
     noise_ppm_m = visible_noise(plain, valid, unit_absorption(bands))
 
     plume = draw_labelled_plume(rng, settings, path_factor(air.airmass), noise_ppm_m, valid, mapping)
@@ -102,7 +103,7 @@ def simulate_tile(rng: np.random.Generator, settings: TileSettings, name: str) -
         behind = absorb(leaving, plume.slant_ppm_m, bands, state.smile_nm + np.float32(state.shift_nm))
         signal = respond(point_spread(behind, state.psf_sigma_px) + scattered, mean, state)
         sigma = noise_sigma(signal, bands, state, settings.instrument.sensor)
-    radiance = mapped(_saturate(signal + sigma * noise, state))
+    radiance = mapped(saturate(signal + sigma * noise, state))
     radiance[:, ~valid] = 0.0
     scene = Scene(
         radiance=radiance,
@@ -125,16 +126,6 @@ def simulate_tile(rng: np.random.Generator, settings: TileSettings, name: str) -
         sources=plume.sources,
     )
     return SimulatedTile(tile, mapped(clean), mapped(sigma))
-
-
-def _saturate(
-    radiance: Float32[np.ndarray, "band row col"], state: InstrumentState
-) -> Float32[np.ndarray, "band row col"]:
-    """Values above the detector's full well stay at it."""
-    if state.saturates >= 1.0:
-        return radiance
-    full = np.quantile(radiance[0], state.saturates)
-    return np.asarray(np.minimum(radiance, np.float32(full)))
 
 
 def _rgb(

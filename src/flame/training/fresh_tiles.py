@@ -19,7 +19,7 @@ from flame.simulate import FreshTiles, NoisePool, PlumePool
 from flame.simulate.backgrounds import Background
 from flame.simulate.foreign import ForeignSettings
 from flame.simulate.respectral import RespectralSettings
-from flame.simulate.settings import FreshSettings, Range
+from flame.simulate.settings import FreshSettings, InstrumentSettings, Range
 
 __all__ = ["FreshBatch", "FreshSource", "SensorShare", "draw_batch"]
 
@@ -109,7 +109,10 @@ class FreshSource:
     real_share: float = 0.3
     settings: FreshSettings = field(
         default_factory=lambda: FreshSettings(
-            plume_snr=Range(0.2, 15.0, log=True), plume_follows_noise=False, foreign=ForeignSettings(chance=0.4)
+            plume_snr=Range(0.2, 15.0, log=True),
+            plume_follows_noise=False,
+            foreign=ForeignSettings(chance=0.4),
+            faults=InstrumentSettings(map_chance=0.4, samples_per_pixel=Range(0.65, 0.95), edge_chance=0.1),
         )
     )
     planes: PlaneSettings = field(default_factory=PlaneSettings)
