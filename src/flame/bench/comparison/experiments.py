@@ -18,14 +18,16 @@ class Experiment:
     Attributes:
         title: Heading of its page.
         summary: One line for the command's help.
-        methods: Keys of `flame.bench.comparison.methods.METHODS`; empty for all of them.
+        methods: Keys of `flame.bench.comparison.methods.METHODS`; empty for all that no other table is about.
         where: What it is in the paper.
+        every: Whether it is about all methods, those of other tables too.
     """
 
     title: str
     summary: str
     methods: tuple[str, ...] = ()
     where: str = ""
+    every: bool = False
 
 
 _SHOWN = ("mag1c", "unet-mag1c-sas", "unet", "segformer-cu", "flame")
@@ -66,7 +68,9 @@ EXPERIMENTS: dict[str, Experiment] = {
         _SHOWN,
         "fig:qualitative, fig:qualitative_baselines_strong, _weak, _non",
     ),
-    "latency": Experiment("Time a tile", "Time of every method a tile, measured in turn.", where="tab:main"),
+    "latency": Experiment(
+        "Time a tile", "Time of every method a tile, measured in turn.", where="tab:main", every=True
+    ),
 }
 
 

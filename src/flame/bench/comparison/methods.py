@@ -127,8 +127,9 @@ def chosen_methods(experiment: str, only: tuple[str, ...] = ()) -> list[Method]:
     Raises:
         UnknownMethodError: If a key is none of the experiment's; the message lists those.
     """
-    whole = tuple(key for key in METHODS if key == "flame" or key not in _OF_OTHER_TABLES)
-    offered = EXPERIMENTS[experiment].methods or whole
+    asked = EXPERIMENTS[experiment]
+    whole = tuple(key for key in METHODS if asked.every or key == "flame" or key not in _OF_OTHER_TABLES)
+    offered = asked.methods or whole
     wanted = tuple(key for key in only if ":" not in key) if only else offered
     if unknown := [key for key in wanted if key not in offered]:
         raise UnknownMethodError(f"'{experiment}' has no method '{unknown[0]}'; it has {', '.join(offered)}")
