@@ -41,6 +41,10 @@ from flame.training.real_ground import real_ground
 
 LEVELS_PPM_M = (250.0, 500.0, 1000.0)
 SIDE = 256
+FRESH = FreshSettings(
+    plume_snr=Range(1.0, 15.0, log=True), plume_follows_noise=False, noise_scale=Range(0.25, 1.5, log=True)
+)
+"""How fresh tiles are drawn."""
 _EIGHT = np.ones((3, 3), np.bool_)
 _FEWEST_PIXELS = 5
 
@@ -149,9 +153,6 @@ def main() -> None:
     plume = PlumeSettings(source_shares=(0.0, 0.8, 0.16, 0.04))
     pools = {px: make_plume_pool(rng, 30, SIDE, px, plume) for px in (5.0, 30.0, 60.0)}
     noise = NoisePool(rng, 1 << 26)
-    settings = FreshSettings(
-        plume_snr=Range(1.0, 15.0, log=True), plume_follows_noise=False, noise_scale=Range(0.25, 1.5, log=True)
-    )
     report: dict[str, object] = {"tiles": given.tiles, "seed": given.seed}
     curves: dict[str, Reliability] = {}
     for kind, by_sensor in grounds(given).items():
@@ -165,7 +166,7 @@ def main() -> None:
                 own_rng = np.random.default_rng((given.seed, index))
                 empty = index % 2 == 1
                 drawn_pool = no_plumes(pool) if empty else pool
-                tile = FreshTiles(tuple(own), drawn_pool, noise, settings).draw(own_rng, bands, name)
+                tile = FreshTiles(tuple(own), drawn_pool, noise, FRESH).draw(own_rng, bands, name)
                 scene = Scene(tile.radiance, tile.bands, tile.valid)
                 visible = tile.label if tile.label is not None else np.zeros(tile.valid.shape, np.bool_)
                 smooth = gaussian_filter(tile.enhancement_ppm_m, 0.5)

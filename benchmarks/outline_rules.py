@@ -1,0 +1,114 @@
+"""Which threshold and core outlines should have: every pair of them on scenes that no table is made of.
+
+    python benchmarks/outline_rules.py MODEL.onnx --real CHIP.npz --json OUT.json --markdown OUT.md
+
+The ground is that of whole simulated scenes, with artefacts of the instrument, and real scenes with fresh plumes and
+noise; real scenes may be those of the training, because what is chosen here is judged elsewhere. The seed is not that
+of `operating_points.py`. Both ways of drawing are tried: at the level that follows the scene's noise, and visible
+outlines, opened, which are what flies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from scipy.ndimage import gaussian_filter
+
+from flame import open_scene
+from flame.detection import DecisionRule
+from flame.onboard import Asked, Detector, load_model
+from flame.physics import sensor
+from flame.scene import Scene
+from flame.simulate import FreshTiles, NoisePool, PlumeSettings, make_plume_pool, preset, simulate_tile, tile_generator
+from flame.training.real_ground import real_ground
+from operating_points import FRESH, SIDE, Tally
+
+THRESHOLDS = (0.15, 0.25, 0.35, 0.5, 0.6)
+CORES = (0.0, 2.0, 2.5, 2.8, 3.2, 4.0)
+FEWEST = {"scene": 5, "visible": 1}
+
+
+def scenes(given: argparse.Namespace) -> Iterator[tuple[str, Scene, np.ndarray, np.ndarray]]:
+    """Kind of ground, scene, true enhancement and an annotator's outline."""
+    for kind, name, index in product(("wide", "permian"), given.sensor, range(given.tiles)):
+        settings = preset(kind, size=SIDE, sensor_name=name)
+        tile = simulate_tile(tile_generator(given.seed, index), settings, f"{kind}-{index}").tile
+        assert tile.enhancement_ppm_m is not None
+        yield f"whole scenes, {kind}", tile.scene, tile.enhancement_ppm_m, tile.label
+    rng = np.random.default_rng(given.seed)
+    real = {path.stem: open_scene(path).methane() for path in given.real}
+    plume = PlumeSettings(source_shares=(0.2, 0.64, 0.13, 0.03))
+    pools = {px: make_plume_pool(rng, 20, SIDE, px, plume) for px in (5.0, 30.0, 60.0)}
+    noise = NoisePool(rng, 1 << 26)
+    for name, own in (real_ground(real, given.sensor, SIDE, rng) if real else {}).items():
+        pool = pools[min(pools, key=lambda px: abs(px - sensor(name).pixel_m))]
+        for index in range(given.tiles):
+            fresh = FreshTiles(tuple(own), pool, noise, FRESH).draw(
+                np.random.default_rng((given.seed, index)), None, name
+            )
+            assert fresh.label is not None
+            yield "real", Scene(fresh.radiance, fresh.bands, fresh.valid), fresh.enhancement_ppm_m, fresh.label
+
+
+def main() -> None:
+    """Tries all rules and prints what each is worth."""
+    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    asked.add_argument("model", type=Path)
+    asked.add_argument("--real", type=Path, action="append", default=[])
+    asked.add_argument("--sensor", action="append")
+    asked.add_argument("--tiles", type=int, default=16, help="scenes for each ground and sensor")
+    asked.add_argument("--seed", type=int, default=777)
+    asked.add_argument("--json", type=Path)
+    asked.add_argument("--markdown", type=Path)
+    given = asked.parse_args()
+    given.sensor = given.sensor or ["aviris-ng", "emit"]
+    package = load_model(given.model)
+    detectors = {way: Detector(package, asked=Asked(level=way)) for way in FEWEST}
+    rules = {
+        way: {
+            f"{threshold:g} {core:g}": DecisionRule(threshold, way == "visible", core, FEWEST[way])
+            for threshold, core in product(THRESHOLDS, CORES)
+        }
+        for way in FEWEST
+    }
+    tallies: dict[tuple[str, str], Tally] = {}
+    for kind, scene, truth_ppm_m, visible in scenes(given):
+        found = {way: detector.run(scene) for way, detector in detectors.items()}
+        level = found["scene"].level_ppm_m or np.inf
+        gas = (truth_ppm_m > 0.5 * level) & scene.valid
+        outlines = {"scene": (gaussian_filter(truth_ppm_m, 0.5) > level) & scene.valid, "visible": visible}
+        for way, result in found.items():
+            tally = tallies.setdefault((kind, way), Tally(rules[way]))
+            tally.add(result, outlines[way], scene.valid, True, gas)
+    report = {f"{kind}; {way}": tally.summary() for (kind, way), tally in tallies.items()}
+    text = page(report, given)
+    print(text)
+    if given.json:
+        given.json.write_text(json.dumps({"seed": given.seed, "tiles": given.tiles, "rules": report}, indent=1) + "\n")
+    if given.markdown:
+        given.markdown.write_text(text)
+
+
+def page(report: dict[str, dict[str, dict[str, float | None]]], given: argparse.Namespace) -> str:
+    """Every rule on every ground."""
+    text = (
+        f"# Thresholds and cores\n\nMade by `benchmarks/outline_rules.py`, seed {given.seed}, {given.tiles} scenes of "
+        f"{SIDE} x {SIDE} pixels for each ground and sensor ({', '.join(given.sensor)}).\n"
+    )
+    for name, rows in report.items():
+        text += f"\n## {name}\n\n| threshold | core | precision | recall | F1 | found | false in 10 Mpixel |\n"
+        text += "|" + "---:|" * 7 + "\n"
+        for row in rows.values():
+            cells = [f"{row[key] or 0.0:.2f}" for key in ("precision", "recall", "f1")]
+            cells += [f"{row['found']} of {row['outlines']}", f"{row['false_plumes_per_10_megapixels']:.0f}"]
+            text += f"| {row['threshold']:g} | {row['core_sigmas']:g} | {' | '.join(cells)} |\n"
+    return text
+
+
+if __name__ == "__main__":
+    main()
