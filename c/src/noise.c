@@ -46,7 +46,7 @@ int fit_not_negative(const double *terms, int rows, int count, double *x) {
             found[i] = right[used[i]];
             for (int j = 0; j < size; j++) matrix[i * size + j] = square[used[i]][used[j]];
         }
-        if (solve(matrix, size, found, 1)) return 1;
+        if (solve(matrix, size, found, 1)) continue; /* terms that cannot be told apart, as in a saturated image */
         for (int i = 0; i < size; i++) {
             explained += found[i] * right[used[i]];
             negative |= !(found[i] >= 0.0);

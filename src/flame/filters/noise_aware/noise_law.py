@@ -21,6 +21,8 @@ __all__ = [
     "with_least_noise",
 ]
 
+_LEAST_DETERMINANT = 1e-14
+"""Of a matrix whose diagonal is 1: below it lies only the rounding of numbers that are equal."""
 _LEAST_SHARE = 0.2
 """No band is believed to have less than this share of the noise that the middle band has."""
 
@@ -92,16 +94,20 @@ def _non_negative(terms: Float64[np.ndarray, "band bin term"]) -> Float64[np.nda
     """Least squares of `terms @ x = 1` for all bands at once, x not negative.
 
     The solution is the plain one of the terms it uses, so of all choices of terms whose plain solution is not negative
-    it is the one that fits best.
+    it is the one that fits best. Where all bins are of one brightness, as in a saturated image, terms cannot be told
+    apart: choices of several are left out.
     """
     count = terms.shape[2]
     square, right = terms.transpose(0, 2, 1) @ terms, terms.sum(axis=1)
     best, most = np.zeros((len(terms), count)), np.zeros(len(terms))
     for size in range(1, count + 1):
         for chosen in map(list, combinations(range(count), size)):
-            solution = np.linalg.solve(square[:, chosen][:, :, chosen], right[:, chosen, None])[..., 0]
+            matrix = square[:, chosen][:, :, chosen]
+            told_apart = np.linalg.det(matrix) > _LEAST_DETERMINANT * np.einsum("bii->bi", matrix).prod(axis=1)
+            matrix[~told_apart] = np.eye(size)
+            solution = np.linalg.solve(matrix, right[:, chosen, None])[..., 0]
             explained = (solution * right[:, chosen]).sum(axis=1)
-            better = (solution >= 0).all(axis=1) & (explained > most)
+            better = told_apart & (solution >= 0).all(axis=1) & (explained > most)
             most = np.where(better, explained, most)
             filled = np.zeros_like(best)
             filled[:, chosen] = solution
