@@ -118,7 +118,7 @@ def find_plumes(
 def _measured(
     labels: Int32[np.ndarray, "row col"],
     number: int,
-    box: tuple[slice, slice],
+    box: tuple[slice, ...],
     probability: Float[np.ndarray, "row col"],
     score_ppm_m: Float[np.ndarray, "row col"],
 ) -> Plume:
@@ -233,7 +233,7 @@ class PlumeTracker:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """New maps below those that are held; pixels that go on from a piece with a core are cores too."""
         if self._cut_with_core is not None and mask.size:
-            touched = ndimage.binary_dilation(self._cut_with_core, np.ones(3))
+            touched = ndimage.binary_dilation(self._cut_with_core, np.ones(3, dtype=np.bool_))
             core = np.concatenate([core[:1] | (mask[:1] & touched), core[1:]])
             self._cut_with_core = None
         maps = (mask, probability, score_ppm_m, core)

@@ -260,4 +260,4 @@ def in_own_sigmas(
     score_ppm_m: Float32[np.ndarray, "row col"], sigma_ppm_m: Float32[np.ndarray, "row col"]
 ) -> Float32[np.ndarray, "row col"]:
     """A score in its own standard deviations; 0 where these are infinite."""
-    return score_ppm_m / np.maximum(sigma_ppm_m, np.float32(1e-6))
+    return np.asarray(score_ppm_m / np.maximum(sigma_ppm_m, np.float32(1e-6)))
