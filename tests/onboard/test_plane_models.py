@@ -18,7 +18,7 @@ from flame.onboard.filter_detector import FilterDetector
 from flame.onboard.manifest import NetworkFacts, OperatingPoint, PlaneFacts
 from flame.onboard.plane_backends import PlaneEngine, PlaneJudge
 from flame.physics import BandSet, sensor
-from flame.pipeline.export_plus import _torch_outline, plane_batch, plus_package
+from flame.pipeline.export_plus import _torch_outline, _verify, plane_batch, plus_package
 from flame.prepare.planes import prepare_planes
 from flame.scene import Scene
 from flame.simulate import preset, simulate_tile, tile_generator
@@ -63,6 +63,14 @@ def test_every_engine_says_what_torch_says(model: FlamePlus, package: ModelPacka
     assert found.usable.any()
     assert np.abs(found.probability - expected)[found.usable].max() < 1e-4
     assert 0.01 < found.probability[found.usable].mean() < 0.99
+
+
+def test_an_export_is_compared_in_every_pixel_though_plumes_need_a_core(
+    model: FlamePlus, package: ModelPackage
+) -> None:
+    found = _verify(model, package, [scene_of("aviris-ng", 64)], "onnxruntime")
+    assert found.mask_differences == 0
+    assert found.plume_pixels > 0
 
 
 def test_one_detector_takes_every_sensor(package: ModelPackage) -> None:
