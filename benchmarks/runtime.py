@@ -142,7 +142,8 @@ def kernels_set_aside() -> Iterator[None]:
 
 
 def on_board(folder: Path, model: str | Path, engine: str, threads: int) -> Run:
-    detector, scene = Detector(model, engine, threads, asked=Asked(level="visible")), load_scene(folder)
+    asked = Asked(level="visible", core_sigmas=0.0)  # as in torch, where every pixel is shown
+    detector, scene = Detector(model, engine, threads, asked=asked), load_scene(folder)
     return lambda: detector.run(scene).mask
 
 

@@ -54,7 +54,7 @@ def _judge(model: str | None) -> tuple[np.ndarray, np.ndarray, str, float]:
     seconds = time.process_time() - began
     if judged.maps is None:
         raise SystemExit("error: the known tile could not be judged")
-    mask = plume_mask(judged.maps[0], judged.tile.usable, detector.rule)
+    mask = plume_mask(judged.maps[0], judged.tile.usable, detector.rule.of_pixels)
     return judged.maps[0], mask, f"{detector.runtime} on {platform.machine()}", seconds
 
 

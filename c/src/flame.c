@@ -14,7 +14,8 @@
 
 enum { REACH = 2 /* rows that an opening by a cross looks up and down */, DEFAULT_APID = 0x2A0, LAST_APID = 0x7FF - 5 };
 enum { DEFAULT_PLUME_LINES = 2048, MOST_PLUME_LINES = 32768, DEFAULT_BLOCK = 64, LINE_COLUMNS = 16384 };
-static const float FILL_BELOW = -900.0f;
+enum { USABLE = 1 };
+static const float FILL_BELOW = -900.0f, LEAST_SIGMA_PPM_M = 1e-6f;
 
 struct flame {
     model model;
@@ -22,7 +23,7 @@ struct flame {
     size_t image_bytes;
     flame_options options;
     flame_counts counts;
-    float threshold;
+    float threshold, core_sigmas; /* no core if not above 0 */
     float *radiance; /* (band, row, col), a ring of rows */
     uint8_t *valid, *usable, *tile_usable;
     int64_t lines, tiles;
@@ -34,7 +35,7 @@ struct flame {
     tracker tracker;
     /* Rows that wait for the opening, and those above that it looks at. */
     float *probability, *score_ppm_m;
-    uint8_t *judged, *mask, *eroded;
+    uint8_t *judged, *mask, *eroded; /* judged: USABLE, and CORE where the enhancement is sure enough */
     int64_t first_row;
     int32_t rows, context;
     uint32_t scene, plumes;
@@ -69,7 +70,7 @@ static flame_status settle(const flame_options *given, flame_options *to) {
     to->first_apid = to->first_apid ? to->first_apid : DEFAULT_APID;
     int right = to->columns >= 1 && to->columns <= LINE_COLUMNS && to->threads <= MOST_THREADS &&
                 to->most_plume_lines <= MOST_PLUME_LINES && to->raw_block <= 65536 && to->first_apid <= LAST_APID &&
-                to->threshold >= 0.0f && to->threshold < 1.0f;
+                to->threshold >= 0.0f && to->threshold < 1.0f && to->core_sigmas <= (float)MOST_CORE_SIGMAS;
     return !to->packet ? FLAME_NO_ARGUMENT : right ? FLAME_OK : FLAME_BAD_OPTIONS;
 }
 
@@ -149,6 +150,9 @@ flame_status flame_open(
     to->image = image;
     to->image_bytes = image_bytes;
     to->threshold = to->options.threshold > 0.0f ? to->options.threshold : (float)to->model.threshold;
+    to->core_sigmas = to->options.core_sigmas != 0.0f ? to->options.core_sigmas
+                      : to->options.threshold > 0.0f  ? 0.0f
+                                                      : (float)to->model.core_sigmas;
     to->scene = to->options.scene;
     begin_scene(to);
     const int32_t threads = (int32_t)to->options.threads;
@@ -186,6 +190,8 @@ static void decide(flame *of, int last) {
         of->options.lines(
             of->options.user, (uint32_t)(of->first_row + shown), (uint32_t)(end - shown), (uint32_t)cols,
             of->probability + at, of->score_ppm_m + at, of->mask + at);
+    for (size_t i = at; i < (size_t)end * (size_t)cols; i++)
+        if (of->mask[i]) of->mask[i] = (uint8_t)(PLUME | (of->judged[i] & CORE));
     track_rows(
         &of->tracker, of->mask + at, of->probability + at, of->score_ppm_m + at, end - shown, last, send_plume, of);
     of->context = end < REACH ? end : REACH;
@@ -195,6 +201,13 @@ static void decide(flame *of, int last) {
     memmove(of->judged, of->judged + gone, left);
     of->rows -= end - of->context;
     of->first_row += end - of->context;
+}
+
+/* Whether the enhancement is as many of its own standard deviations above zero as a core takes. */
+static int is_core(const flame *of, float score_ppm_m, float sigma_ppm_m) {
+    if (!(of->core_sigmas > 0.0f)) return 1;
+    float sigma = sigma_ppm_m > LEAST_SIGMA_PPM_M ? sigma_ppm_m : LEAST_SIGMA_PPM_M;
+    return sigma_ppm_m < (float)of->model.most_sigma_ppm_m && score_ppm_m / sigma > of->core_sigmas;
 }
 
 /* Appends the rows that no later tile can change. */
@@ -208,7 +221,9 @@ static void settle_rows(flame *of, span rows) {
         int judged = weight > 0.0f;
         of->probability[to + i] = judged ? of->stitcher.layer[PROBABILITY][i] / weight : 0.0f;
         of->score_ppm_m[to + i] = (judged ? of->stitcher.layer[SCORE][i] / weight : 0.0f) * tau;
-        of->judged[to + i] = judged && usable[i];
+        float sigma_ppm_m = judged ? of->stitcher.layer[SIGMA][i] / weight * tau : 0.0f;
+        int core = is_core(of, of->score_ppm_m[to + i], sigma_ppm_m);
+        of->judged[to + i] = (uint8_t)(judged && usable[i] ? USABLE | (core ? CORE : 0) : 0);
     }
     of->rows += count;
     drop_rows(&of->stitcher, count);
@@ -228,18 +243,17 @@ static int judge_tile(flame *of, span rows, span cols) {
     const int32_t threads = (int32_t)of->options.threads, high = (int32_t)(rows.stop - rows.start);
     const tile_view tile = {of->radiance + cols.start, ring * wide, wide, ring, rows.start % ring, high,
                             (int32_t)(cols.stop - cols.start), of->tile_usable};
-    const float *probability, *enhancement;
     of->counts.tiles++;
     find_usable(&of->planes, by, &tile, of->valid + cols.start, wide, threads, of->tile_usable);
     for (int32_t row = 0; row < high; row++)
         memcpy(of->usable + row * wide + cols.start, of->tile_usable + row * tile.cols, (size_t)tile.cols);
     int failed = make_planes(&of->planes, &of->statistics, by, &tile, threads, &of->ground);
     if (!failed) {
-        run_network(&of->network, by, &of->planes, threads, &probability, &enhancement);
-        failed = !all_finite(probability, high, tile.cols, of->planes.cols, of->tile_usable) ||
-                 !all_finite(enhancement, high, tile.cols, of->planes.cols, of->tile_usable);
+        const judgement said = run_network(&of->network, by, &of->planes, threads);
+        const float *const layers[WEIGHT] = {said.probability, said.enhancement, said.sigma};
+        for (int i = 0; i < WEIGHT; i++) failed |= !all_finite(layers[i], high, tile.cols, of->planes.cols, of->tile_usable);
+        if (!failed) add_tile(&of->stitcher, rows, cols, layers, of->planes.cols, of->tile_usable);
     }
-    if (!failed) add_tile(&of->stitcher, rows, cols, probability, enhancement, of->planes.cols, of->tile_usable);
     of->counts.unjudged_tiles += (uint32_t)failed;
     return failed;
 }

@@ -7,7 +7,7 @@
 #include "kernels.h"
 
 /* Magic, version, bytes in all, CRC-32 of what follows it, number of sections; then place and bytes of each section. */
-enum { VERSION = 1, CHECKED_FROM = 20, HEADER = 24, MOST_FUNCTIONS = 64, MOST_NODES = 4096 };
+enum { VERSION = 2, CHECKED_FROM = 20, HEADER = 24, MOST_FUNCTIONS = 64, MOST_NODES = 4096 };
 static const char MAGIC[8] = "FLMIMAGE";
 
 typedef struct {
@@ -86,7 +86,8 @@ static int sizes_fit(const model *of) {
 }
 
 static int numbers_fit(const model *of) {
-    return of->reference_ppm_m > 0 && of->tau_ppm_m > 0 && of->threshold >= 0 && of->threshold < 1 && of->saturation > 0 &&
+    return of->reference_ppm_m > 0 && of->tau_ppm_m > 0 && of->threshold >= 0 && of->threshold < 1 &&
+           of->core_sigmas >= 0 && of->core_sigmas <= MOST_CORE_SIGMAS && of->saturation > 0 &&
            of->tiny > 0 && of->most_sigma_ppm_m > 0 && of->smoothing_px > 0.2 && of->smoothing_px < 64 &&
            of->plume_significance > 0 && of->least_spread > 0 && of->most_lead > 0 && of->max_log_noise > 0 && of->min_albedo > 0 && of->max_albedo > 1;
 }

@@ -6,7 +6,7 @@
 
 #include "../include/flame.h"
 
-enum { DEPTH = 4, MOST_BINS = 64, MOST_LEVELS = 64, MOST_ANCHORS = 16 };
+enum { DEPTH = 4, MOST_BINS = 64, MOST_LEVELS = 64, MOST_ANCHORS = 16, MOST_CORE_SIGMAS = 1000 };
 
 /* Of a U-Net level's two convolutions, or of one of its way up. */
 typedef struct {
@@ -18,7 +18,8 @@ typedef struct {
     int32_t tile, overlap, bands, functions, fields, windows, width[1 + DEPTH], hidden, last, gaussians, anchors;
     int32_t sample_pixels, bins, levels, passes, neighbours, nodes, opening;
     /* Numbers, likewise. */
-    double reference_ppm_m, tau_ppm_m, threshold, saturation, clutter_clip, tiny, most_sigma_ppm_m, most_share;
+    double reference_ppm_m, tau_ppm_m, threshold, core_sigmas /* 0: none */, saturation, clutter_clip, tiny, most_sigma_ppm_m;
+    double most_share;
     double least_log_spread, most_log_spread, most_median, least_spread, most_lead, normal_to_logit, plume_significance, smoothing_px, max_log_noise, min_albedo;
     double max_albedo, shrinkage; /* below 0: chosen by likelihood where pixels are few */
     /* Arrays: absorption by 1 ppm m, functions of wavelength (function, band), shares of windows (window, band), enhancements

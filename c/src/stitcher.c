@@ -46,8 +46,7 @@ void restart_stitcher(stitcher *with) {
 }
 
 void add_tile(
-    stitcher *with, span rows, span cols, const float *probability, const float *score, int32_t apart,
-    const uint8_t *usable) {
+    stitcher *with, span rows, span cols, const float *const said[WEIGHT], int32_t apart, const uint8_t *usable) {
     const int64_t wide = cols.stop - cols.start;
     for (int64_t row = rows.start; row < rows.stop; row++) {
         int64_t own = row - rows.start, at = row - with->first;
@@ -57,8 +56,7 @@ void add_tile(
         for (int64_t col = 0; col < wide; col++) {
             float weight = with->row_weight[own] * with->col_weight[col];
             int seen = usable[own * wide + col];
-            to[PROBABILITY][col] += weight * (seen ? probability[own * apart + col] : 0.0f);
-            to[SCORE][col] += weight * (seen ? score[own * apart + col] : 0.0f);
+            for (int i = 0; i < WEIGHT; i++) to[i][col] += weight * (seen ? said[i][own * apart + col] : 0.0f);
             to[WEIGHT][col] += weight;
         }
     }

@@ -15,7 +15,7 @@ span find_span(const model *of, int64_t index, int64_t length, float *weight);
 /* Tiles along an axis of so many pixels. */
 int64_t count_tiles(const model *of, int64_t length);
 
-enum { PROBABILITY, SCORE, WEIGHT, LAYERS };
+enum { PROBABILITY, SCORE, SIGMA, WEIGHT, LAYERS };
 
 typedef struct {
     int32_t tile, cols;
@@ -26,11 +26,10 @@ typedef struct {
 void reserve_stitcher(arena *from, const model *of, int32_t cols, stitcher *to);
 void restart_stitcher(stitcher *with);
 
-/* Adds one tile's probability and score, rows `apart` floats apart, where usable; `row_weight` and `col_weight` hold the
- * shares of its rows and columns. */
+/* Adds what is said of one tile: the layers before WEIGHT, in rows `apart` floats apart, where usable. `row_weight` and
+ * `col_weight` hold the shares of its rows and columns. */
 void add_tile(
-    stitcher *with, span rows, span cols, const float *probability, const float *score, int32_t apart,
-    const uint8_t *usable);
+    stitcher *with, span rows, span cols, const float *const said[WEIGHT], int32_t apart, const uint8_t *usable);
 
 /* Drops the first rows, which were given out. */
 void drop_rows(stitcher *with, int32_t rows);

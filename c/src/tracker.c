@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* Bits of a cell: plume; seen in this search; seen among its part; of the part that is outlined. */
-enum { PLUME = 1, SEEN = 2, SORTED = 4, OUTLINED = 8 };
+/* More bits of a cell: seen in this search; seen among its part; of the part that is outlined. */
+enum { SEEN = 4, SORTED = 8, OUTLINED = 16 };
 
 static size_t size_of(const tracker *of, int32_t rows) { return (size_t)rows * (size_t)of->cols; }
 
@@ -13,6 +13,7 @@ void reserve_tracker(arena *from, int32_t cols, int32_t most_rows, int32_t block
     to->capacity = most_rows + block;
     const size_t pixels = size_of(to, to->capacity);
     to->cells = TAKE(from, uint8_t, pixels);
+    to->cut_with_core = TAKE(from, uint8_t, cols);
     to->probability = TAKE(from, float, pixels);
     to->score_ppm_m = TAKE(from, float, pixels);
     to->pixels = TAKE(from, int32_t, 2 * pixels);
@@ -22,6 +23,7 @@ void reserve_tracker(arena *from, int32_t cols, int32_t most_rows, int32_t block
 void restart_tracker(tracker *with) {
     with->rows = 0;
     with->first = 0;
+    memset(with->cut_with_core, 0, (size_t)with->cols);
 }
 
 static int above(const uint8_t *mask, int32_t rows, int32_t cols, int32_t row, int32_t col) {
@@ -155,16 +157,35 @@ static void keep_rows(tracker *with, int32_t first) {
     memmove(with->cells, with->cells + from, size);
     memmove(with->probability, with->probability + from, size * sizeof(float));
     memmove(with->score_ppm_m, with->score_ppm_m + from, size * sizeof(float));
-    for (size_t i = 0; i < size; i++) with->cells[i] &= PLUME;
+    for (size_t i = 0; i < size; i++) with->cells[i] &= PLUME | CORE;
     with->rows = rows;
     with->first += first;
 }
 
+/* The first row after a cut: what touches a piece with a core has one too. */
+static void inherit_core(tracker *with) {
+    for (int32_t col = 0; col < with->cols; col++)
+        for (int32_t beside = col - 1; beside <= col + 1; beside++)
+            if (beside >= 0 && beside < with->cols && with->cut_with_core[beside] && with->cells[col] & PLUME)
+                with->cells[col] |= CORE;
+    memset(with->cut_with_core, 0, (size_t)with->cols);
+}
+
+/* Whether a plume has a core; if it is cut here, that is handed on to what goes on from it. */
+static int find_core(tracker *with, const int32_t *pixels, int32_t count, int cut) {
+    int found = 0;
+    for (int32_t i = 0; i < count && !found; i++) found = with->cells[pixels[i]] & CORE;
+    for (int32_t i = 0; i < count && found && cut; i++)
+        if (pixels[i] / with->cols == with->rows - 1) with->cut_with_core[pixels[i] % with->cols] = 1;
+    return found;
+}
+
 void track_rows(
-    tracker *with, const uint8_t *mask, const float *probability, const float *score_ppm_m, int32_t rows, int end,
+    tracker *with, const uint8_t *cells, const float *probability, const float *score_ppm_m, int32_t rows, int end,
     take_plume *take, void *user) {
     const size_t at = size_of(with, with->rows), size = size_of(with, rows);
-    memcpy(with->cells + at, mask, size);
+    memcpy(with->cells + at, cells, size);
+    if (with->rows == 0 && rows > 0) inherit_core(with);
     memcpy(with->probability + at, probability, size * sizeof(float));
     memcpy(with->score_ppm_m + at, score_ppm_m, size * sizeof(float));
     with->rows += rows;
@@ -178,9 +199,11 @@ void track_rows(
         plume found = {.cut = open != 0};
         int32_t count = gather(with, (int32_t)i, PLUME, SORTED, 1, with->pixels);
         for (int32_t k = 0; k < count; k++) with->cells[with->pixels[k]] &= (uint8_t)~SORTED;
-        measure(with, with->pixels, count, &found);
-        draw(with, with->pixels, count, &found);
-        take(user, &found);
+        if (find_core(with, with->pixels, count, found.cut)) {
+            measure(with, with->pixels, count, &found);
+            draw(with, with->pixels, count, &found);
+            take(user, &found);
+        }
         for (int32_t k = 0; k < count; k++) with->cells[with->pixels[k]] = 0;
     }
     keep_rows(with, too_long ? with->rows : keep);

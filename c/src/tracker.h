@@ -6,10 +6,14 @@
 /* Takes a plume that has ended. */
 typedef void take_plume(void *user, plume *found);
 
+/* Bits of a cell that rows come with: plume; of its core, without which no plume is given out. */
+enum { PLUME = 1, CORE = 2 };
+
 typedef struct {
     int32_t cols, capacity, most_rows, rows;
     int64_t first;
     uint8_t *cells; /* bits, see tracker.c */
+    uint8_t *cut_with_core; /* columns where the next row goes on from a piece with a core; 0 everywhere else */
     float *probability, *score_ppm_m;
     int32_t *pixels;
     outliner ring;
@@ -24,8 +28,9 @@ void open_mask(
     const float *probability, const uint8_t *usable, int32_t rows, int32_t cols, float threshold, int opening,
     uint8_t *mask, uint8_t *eroded);
 
-/* The next rows; with `end` there are no more. */
+/* The next rows; with `end` there are no more. Plumes without a core are left out; a piece of a long one has a core if it or
+ * a piece that it goes on from has one. */
 void track_rows(
-    tracker *with, const uint8_t *mask, const float *probability, const float *score_ppm_m, int32_t rows, int end,
+    tracker *with, const uint8_t *cells, const float *probability, const float *score_ppm_m, int32_t rows, int end,
     take_plume *take, void *user);
 #endif

@@ -100,9 +100,7 @@ static void copy_fields(network *with, const model *of, const tile_planes *plane
                 sizeof(float) * (size_t)planes->cols);
 }
 
-void run_network(
-    network *with, const model *of, const tile_planes *planes, int32_t threads, const float **probability,
-    const float **enhancement) {
+judgement run_network(network *with, const model *of, const tile_planes *planes, int32_t threads) {
     const int32_t rows = planes->rows, cols = planes->cols, seen = of->functions + of->fields + of->windows;
     const int64_t plane = (int64_t)rows * cols;
     const float held[6] = {(float)of->least_log_spread, (float)of->most_log_spread, (float)of->most_median,
@@ -124,6 +122,5 @@ void run_network(
     tell_planes_baseline(
         threads, rows, cols, with->said, planes->planes + (of->functions + FIRST_MEAN) * plane, 2 * plane, of->gaussians,
         with->score, planes->significance, planes->sigma, 0.0f, held, with->told);
-    *probability = with->told;
-    *enhancement = with->told + plane;
+    return (judgement){with->told, with->told + plane, with->told + 2 * plane};
 }

@@ -13,9 +13,12 @@ typedef struct {
 
 void reserve_network(arena *from, const model *of, network *to);
 
-/* Probability, and enhancement in units of the model's reference: rows of `planes->cols` floats; the next call overwrites
- * them. */
-void run_network(
-    network *with, const model *of, const tile_planes *planes, int32_t threads, const float **probability,
-    const float **enhancement);
+/* What the network says of each pixel, in rows of `planes->cols` floats: probability, and enhancement and its standard
+ * deviation in units of the model's reference. */
+typedef struct {
+    const float *probability, *enhancement, *sigma;
+} judgement;
+
+/* The next call overwrites what the one before said. */
+judgement run_network(network *with, const model *of, const tile_planes *planes, int32_t threads);
 #endif

@@ -111,6 +111,57 @@ def test_a_plume_without_end_is_given_out_in_pieces_and_nothing_is_lost():
 
 
 @settings(max_examples=60, deadline=None)
+@given(masks, st.lists(st.integers(0, 4), min_size=12, max_size=12), st.integers(0, 2**32))
+def test_plumes_without_a_core_are_left_out_however_rows_come(mask, heights, seed):
+    maps, core = _maps(mask), np.random.default_rng(seed).random(mask.shape) < 0.2
+    tracker, found, at = PlumeTracker(), [], 0
+    for height in [*heights, len(mask)]:
+        block = [layer[at : at + height] for layer in maps]
+        found += tracker.push(*block, core=core[at : at + height])
+        at += height
+    found += tracker.push(*(layer[:0] for layer in maps), end=True, core=core[:0])
+    labels = plume_labels(mask)
+    cored = np.isin(labels, labels[mask & core]) & mask
+    assert sorted(map(_key, found)) == sorted(map(_key, find_plumes(cored, *maps[1:])))
+
+
+def _long_plume(core_rows):
+    """What is given out of a plume of 100 rows that comes four by four and is cut after more than 16."""
+    mask, core = np.zeros((100, 60), dtype=bool), np.zeros((100, 60), dtype=bool)
+    mask[np.arange(100), np.arange(100) // 2] = True  # one pixel wide: some pieces touch at a corner alone
+    core[core_rows] = mask[core_rows]
+    tracker = PlumeTracker(max_rows=16)
+    return [
+        (p.first_row, p.end_row, p.cut)
+        for at in range(0, 100, 4)
+        for p in tracker.push(*(layer[at : at + 4] for layer in _maps(mask)), end=at == 96, core=core[at : at + 4])
+    ]
+
+
+def test_a_piece_whose_core_lay_in_an_earlier_piece_is_not_lost():
+    pieces = [(0, 20, True), (20, 40, True), (40, 60, True), (60, 80, True), (80, 100, False)]
+    assert _long_plume([3]) == pieces
+    assert _long_plume([19]) == pieces
+    assert _long_plume([45]) == pieces[2:]  # nobody could know of it when the first two were cut
+    assert _long_plume([99]) == pieces[4:]
+    assert _long_plume([]) == []
+
+
+def test_a_core_is_handed_on_to_what_touches_and_to_nothing_else():
+    """Two plumes are cut at once, as their block is too long; one of them has a core."""
+    tracker, block = PlumeTracker(max_rows=4), np.zeros((6, 12), dtype=bool)
+    block[:, [1, 9]] = True
+    core = np.zeros_like(block)
+    core[2, 1] = True
+    assert [p.first_col for p in tracker.push(*_maps(block), core=core)] == [1]
+    assert tracker.push(*(layer[:0] for layer in _maps(block)), core=core[:0]) == ()
+    beside = np.zeros_like(block)
+    beside[:3, [0, 3, 10]] = True  # at a corner of the first, a column away from it, at a corner of the other
+    assert [p.first_col for p in tracker.push(*_maps(beside), core=np.zeros_like(core))] == [0]
+    assert tracker.push(*_maps(beside), core=np.zeros_like(core), end=True) == ()
+
+
+@settings(max_examples=60, deadline=None)
 @given(masks, st.floats(0.0, 6.0))
 def test_fragments_within_reach_are_one_plume_and_others_are_not(mask, reach_px):
     labels = plume_labels(mask, reach_px)

@@ -15,7 +15,7 @@ import torch
 from flame.detection import Plume, TileGrid
 from flame.models.plus import LEVELS_PPM_M, FlamePlus, PlusSettings
 from flame.models.plus.export import DeployedPlus
-from flame.onboard import ModelPackage
+from flame.onboard import Asked, ModelPackage
 from flame.onboard.downlink import PlumePacket
 from flame.onboard.link.channels import PacketMaker
 from flame.onboard.link.ground import GroundStation
@@ -51,8 +51,8 @@ def unet_model(ground: float = 0.6, **settings: int) -> FlamePlus:
     return model
 
 
-def package_of(model: FlamePlus, tile: int) -> ModelPackage:
-    return plus_package(model, tile, "unet", {"balanced": OperatingPoint(0.5)}, {}, {}, "memory")
+def package_of(model: FlamePlus, tile: int, core_sigmas: float = 0.0) -> ModelPackage:
+    return plus_package(model, tile, "unet", {"balanced": OperatingPoint(0.5, core_sigmas)}, {}, {}, "memory")
 
 
 def lines_of(name: str, size: int, missing: float = 0.0) -> Scene:
@@ -83,7 +83,14 @@ class Told:
     packets: dict[int, PlumePacket]
 
 
-def by_python(model: FlamePlus, package: ModelPackage, scene: Scene, folder: Path) -> Told:
+def by_python(
+    model: FlamePlus,
+    package: ModelPackage,
+    scene: Scene,
+    folder: Path,
+    asked: Asked | None = None,
+    most_plume_lines: int = 2048,
+) -> Told:
     """The Python stream's rows, and its packets as the ground decodes them."""
     facts = package.manifest.for_bands(scene.bands)
     assert facts.plane_facts is not None
@@ -94,7 +101,8 @@ def by_python(model: FlamePlus, package: ModelPackage, scene: Scene, folder: Pat
     preparer = PlanePreparer(how, functions, facts.bands, shape, facts.prepare.pixels, threads=1)
     backend = torch_engine(model, facts.plane_facts)
     engine = StripEngine(facts, backend, preparer, grid, scene.shape[1], forgiving=True)
-    stream = LineStream(engine, facts, grid, scene.shape[1])
+    stream = LineStream(engine, facts, grid, scene.shape[1], most_plume_lines)
+    stream.rule = (asked or Asked(level="visible")).rule_of_lines(facts)
     blocks = stream.push(scene.radiance, None, scene.valid) + stream.close()
     sent = _sent([plume for block in blocks for plume in block.plumes])
     return Told(

@@ -25,6 +25,9 @@ from c_reference import (
     write_lines,
 )
 
+from flame.detection import plume_labels
+from flame.onboard import Asked
+from flame.onboard.downlink import PlumePacket
 from flame.onboard.link.space_packet import decode_space_packet
 from flame.physics import sensor
 from flame.pipeline.flight_image import flight_image
@@ -59,19 +62,19 @@ def small_image() -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("name", "size", "tile", "missing"),
+    ("name", "size", "tile", "missing", "core"),
     [
-        ("aviris-ng", 128, 128, 0.0),
-        ("emit", 150, 64, 0.1),  # several tiles across and along, and columns that fill no vector
-        ("prisma", 100, 128, 0.0),  # smaller than a tile
-        ("aviris-ng", 40, 32, 0.7),  # fewer pixels than a covariance takes
+        ("aviris-ng", 128, 128, 0.0, 0.415),
+        ("emit", 150, 64, 0.1, 0.5),  # several tiles across and along, and columns that fill no vector
+        ("prisma", 100, 128, 0.0, 0.0),  # smaller than a tile
+        ("aviris-ng", 40, 32, 0.7, 0.2),  # fewer pixels than a covariance takes
     ],
 )
 def test_the_same_lines_give_the_same_plumes(
-    built: Path, tmp_path: Path, name: str, size: int, tile: int, missing: float
+    built: Path, tmp_path: Path, name: str, size: int, tile: int, missing: float, core: float
 ) -> None:
     model = unet_model(0.05 if missing > 0.5 else 0.6)  # an opening leaves little between many holes
-    package, scene = package_of(model, tile), lines_of(name, size, missing)
+    package, scene = package_of(model, tile, core), lines_of(name, size, missing)
     expected = by_python(model, package, scene, tmp_path / "python")
     lines = write_lines(tmp_path / "lines.bin", scene)
     done = run_example(built, flight_image(package, scene.bands), lines, size, tmp_path / "c")
@@ -82,6 +85,7 @@ def test_the_same_lines_give_the_same_plumes(
     found = decoded((tmp_path / "c" / "packets.bin").read_bytes(), tmp_path / "ground")
     if (mask == expected.mask).all():
         assert found.keys() == expected.packets.keys()
+    assert (len(expected.packets) < plume_labels(expected.mask).max()) == (core > 0.0)
     same = 0
     for number, plume in found.items():
         other = expected.packets.get(number)
@@ -113,6 +117,7 @@ class Stream:
             *((name, ctypes.c_uint32) for name in ("columns", "threads", "scene", "most_plume_lines", "raw_block")),
             ("first_apid", ctypes.c_uint16),
             ("threshold", ctypes.c_float),
+            ("core_sigmas", ctypes.c_float),
             *((name, ctypes.c_void_p) for name in ("packet", "lines", "time", "user")),
         )
 
@@ -261,6 +266,49 @@ def test_long_plumes_come_in_pieces(library: ctypes.CDLL, small_image: bytes) ->
     assert len(cut.packets) > len(whole.packets)
 
 
+def _told(packets: dict[int, PlumePacket]) -> list[tuple[int, ...]]:
+    found = (packets[number] for number in sorted(packets))
+    return [(p.plume, p.flags, p.first_row, p.first_col, p.rows, p.cols, p.area_px) for p in found]
+
+
+def test_pieces_of_long_plumes_hand_on_their_core_as_in_python(library: ctypes.CDLL, tmp_path: Path) -> None:
+    """Ground that is half plume, in pieces of a few lines; some come before the core of their plume, some after."""
+    model = unet_model(0.5, functions=5, width=8, hidden=8)
+    package, scene = package_of(model, 32, core_sigmas=100.0), lines_of("emit", 64)
+    image, sent = flight_image(package, scene.bands), {}
+    for core in (0.0, 0.6):
+        options = {"columns": 64, "threshold": 0.5, "core_sigmas": core, "most_plume_lines": 8}
+        stream = Stream(library, image, **options)
+        assert stream.open() == OK
+        stream.push_all(scene.radiance)
+        stream.end()
+        found = _told(decoded(b"".join(stream.packets), tmp_path / f"c {core}"))
+        asked = Asked(threshold=0.5, core_sigmas=core)
+        expected = by_python(model, package, scene, tmp_path / f"python {core}", asked, most_plume_lines=8)
+        assert found == _told(expected.packets)
+        sent[core] = found
+    assert 3 < len(sent[0.6]) < len(sent[0.0])
+    assert any(flags & 1 for _, flags, *_ in sent[0.6])
+
+
+def test_the_core_is_the_models_unless_a_core_or_a_threshold_is_given(library: ctypes.CDLL) -> None:
+    """As on the ground: a threshold by number has no core unless one is asked for."""
+    package, scene = package_of(unet_model(functions=5, width=8, hidden=8), 32, 0.5), lines_of("emit", 48)
+    image, sent, masks = flight_image(package, scene.bands), {}, set()
+    for threshold, core in ((0.0, 0.0), (0.0, 0.5), (0.5, 0.0), (0.5, 0.5), (0.0, -1.0), (0.0, 1000.0)):
+        stream = Stream(library, image, threshold=threshold, core_sigmas=core)
+        assert stream.open() == OK
+        stream.push_all(scene.radiance)
+        stream.end()
+        sent[threshold, core] = len(stream.packets)
+        masks.add(b"".join(mask.tobytes() for _, _, mask in stream.rows))
+    assert sent[0.0, 0.0] == sent[0.0, 0.5] == sent[0.5, 0.5] > 0
+    assert sent[0.5, 0.0] == sent[0.0, -1.0] > sent[0.0, 0.0]
+    assert sent[0.0, 1000.0] == 0
+    (mask,) = masks  # which is given out before the end of a plume is seen
+    assert set(mask) == {0, 1}
+
+
 @pytest.mark.parametrize(
     ("options", "status"),
     [
@@ -270,6 +318,8 @@ def test_long_plumes_come_in_pieces(library: ctypes.CDLL, small_image: bytes) ->
         ({"first_apid": 0x7FF}, BAD_OPTIONS),
         ({"threshold": 1.5}, BAD_OPTIONS),
         ({"threshold": float("nan")}, BAD_OPTIONS),
+        ({"core_sigmas": 1001.0}, BAD_OPTIONS),
+        ({"core_sigmas": float("nan")}, BAD_OPTIONS),
         ({"packet": None}, NO_ARGUMENT),
     ],
 )
@@ -309,7 +359,8 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], int]] = {
     "short": (lambda image: image[:20], NO_MODEL),
     "cut": (lambda image: image[:-8], DAMAGED),
     "another file": (lambda image: b"\x7fELF" + image[4:], NO_MODEL),
-    "a later version": (lambda image: image[:8] + b"\x02" + image[9:], OTHER_VERSION),
+    "the version before cores": (lambda image: image[:8] + b"\x01" + image[9:], OTHER_VERSION),
+    "a later version": (lambda image: image[:8] + b"\x03" + image[9:], OTHER_VERSION),
     "one bit": (lambda image: image[:5000] + bytes([image[5000] ^ 4]) + image[5001:], DAMAGED),
     "a tile that is no multiple": (lambda image: _changed(image, 0, "i", 0, 33), IMPOSSIBLE),
     "a huge tile": (lambda image: _changed(image, 0, "i", 0, 1 << 30), IMPOSSIBLE),
@@ -317,6 +368,8 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], int]] = {
     "a band more": (lambda image: _changed(image, 0, "i", 2, 50), IMPOSSIBLE),
     "an overlap beyond all numbers": (lambda image: _changed(image, 0, "i", 1, 1 << 30), IMPOSSIBLE),
     "a width beyond all numbers": (lambda image: _changed(image, 0, "i", 6, (1 << 31) - 1), IMPOSSIBLE),
+    "a core below zero": (lambda image: _changed(image, 1, "d", 3, -1.0), IMPOSSIBLE),
+    "a core beyond all plumes": (lambda image: _changed(image, 1, "d", 3, 1001.0), IMPOSSIBLE),
     "a negative width": (lambda image: _changed(image, 0, "i", 6, -4), IMPOSSIBLE),
     "a weight that is no number": (lambda image: _changed(image, 9, "f", 3, float("nan")), IMPOSSIBLE),
     "a far section": (

@@ -33,6 +33,14 @@ def test_the_checksum_is_that_of_the_content(package: ModelPackage) -> None:
     assert sizes.tolist() == [64, 8, len(package.manifest.bands)]
 
 
+def test_the_image_carries_the_rule_of_lines(package: ModelPackage) -> None:
+    for core in (0.0, 3.2):
+        image = flight_image(package_of(unet_model(functions=5, width=8, hidden=8), 64, core))
+        assert struct.unpack_from("<I", image, 8) == (2,)
+        numbers = np.frombuffer(image, "<f8", 4, *struct.unpack_from("<I", image, 32))
+        assert numbers[2:].tolist() == [package.manifest.threshold, core]
+
+
 def test_bands_and_tile_can_be_chosen(package: ModelPackage) -> None:
     bands = sensor("emit").bands.methane()
     image = flight_image(package, bands, 96)

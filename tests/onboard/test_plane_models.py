@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from flame.detection import DecisionRule, Plume, plume_labels, plume_mask
 from flame.models.plus import LEVELS_PPM_M, FlamePlus, PlusSettings
 from flame.onboard import Detector, ModelError, ModelPackage, StreamError, load_model, sha256_of, write_package
 from flame.onboard.asked import Asked
@@ -17,10 +18,11 @@ from flame.onboard.filter_detector import FilterDetector
 from flame.onboard.manifest import NetworkFacts, OperatingPoint, PlaneFacts
 from flame.onboard.plane_backends import PlaneEngine, PlaneJudge
 from flame.physics import BandSet, sensor
-from flame.pipeline.export_plus import _torch_outline, plane_batch, plus_package
+from flame.pipeline.export_plus import _torch_outline, _verify, plane_batch, plus_package
 from flame.prepare.planes import prepare_planes
 from flame.scene import Scene
 from flame.simulate import preset, simulate_tile, tile_generator
+from tiny_models import filter_model
 
 POINTS = {
     "high-recall": OperatingPoint(0.2, 1.0),
@@ -61,6 +63,14 @@ def test_every_engine_says_what_torch_says(model: FlamePlus, package: ModelPacka
     assert found.usable.any()
     assert np.abs(found.probability - expected)[found.usable].max() < 1e-4
     assert 0.01 < found.probability[found.usable].mean() < 0.99
+
+
+def test_an_export_is_compared_in_every_pixel_though_plumes_need_a_core(
+    model: FlamePlus, package: ModelPackage
+) -> None:
+    found = _verify(model, package, [scene_of("aviris-ng", 64)], "onnxruntime")
+    assert found.mask_differences == 0
+    assert found.plume_pixels > 0
 
 
 def test_one_detector_takes_every_sensor(package: ModelPackage) -> None:
@@ -115,18 +125,46 @@ def test_a_plume_on_the_ground_needs_a_core_and_is_not_opened(package: ModelPack
     assert Asked("high-precision").rule(package.manifest).core_sigmas == 3.0
     assert Asked(threshold=0.4).rule(package.manifest).core_sigmas is None
     assert Asked(threshold=0.4, core_sigmas=1.5).rule(package.manifest).core_sigmas == 1.5
-    assert Asked(level="visible").rule(package.manifest) == package.manifest.rule
-    assert Asked("high-recall").rule_of_lines(package.manifest) == replace(package.manifest.rule, threshold=0.2)
     with pytest.raises(ModelError, match="core's standard deviations"):
         Asked(core_sigmas=-1.0)
-    for asked in (Asked(core_sigmas=0.7), Asked(level="scene")):
-        with pytest.raises(ModelError, match="knows no core"):
-            Detector(package, "onnxruntime", asked=asked).stream(64)
+    with pytest.raises(ModelError, match="no level of the scene"):
+        Detector(package, "onnxruntime", asked=Asked(level="scene")).stream(64)
     with pytest.raises(Exception, match="visable"):  # by the types, which tests check, or by itself
         Asked(level="visable")  # type: ignore[arg-type]
     stream = Detector(package, "onnxruntime", asked=Asked(level="visible")).stream(64)
     with pytest.raises(StreamError, match="before a plume's end is seen"):
         stream.rule = rule
+
+
+@pytest.mark.parametrize(
+    ("asked", "threshold", "core"),
+    [
+        (Asked(), 0.5, 2.0),
+        (Asked("high-recall"), 0.2, 1.0),
+        (Asked("high-precision"), 0.9, 3.0),
+        (Asked(threshold=0.4), 0.4, None),
+        (Asked(threshold=0.4, core_sigmas=0.7), 0.4, 0.7),
+        (Asked(core_sigmas=0.0), 0.5, 0.0),
+    ],
+)
+def test_what_flies_needs_the_core_of_the_ground_and_is_opened(
+    package: ModelPackage, asked: Asked, threshold: float, core: float | None
+) -> None:
+    expected = DecisionRule(threshold, True, core)
+    assert asked.rule_of_lines(package.manifest) == expected
+    assert replace(asked, level="visible").rule(package.manifest) == expected
+    assert asked.rule(package.manifest).core_sigmas == core
+
+
+def test_models_that_tell_no_standard_deviations_fly_without_a_core() -> None:
+    package = filter_model()
+    assert Asked().rule_of_lines(package.manifest) == package.manifest.rule
+    assert Asked(core_sigmas=0.0).rule_of_lines(package.manifest).core_sigmas == 0.0
+    with pytest.raises(ModelError, match="tells no standard deviations"):
+        Asked(core_sigmas=2.0).rule_of_lines(package.manifest)
+    stream = Detector(package, "onnxruntime", threads=1).stream(20, guard=None)
+    with pytest.raises(StreamError, match="tells no standard deviations"):
+        stream.rule = DecisionRule(0.5, True, 2.0)
 
 
 @pytest.mark.parametrize("runtime", ["native", "onnxruntime"])
@@ -149,7 +187,7 @@ def test_a_model_that_was_made_for_outlines_alone_keeps_them(package: ModelPacka
     assert facts is not None
     before = replace(package.manifest, plane_facts=replace(facts, scene_sigmas=0.0))
     old = replace(package, manifest=before)
-    assert Detector(old, "onnxruntime").rule == before.rule
+    assert Detector(old, "onnxruntime").rule == replace(before.rule, core_sigmas=2.0)
     assert Detector(old, "onnxruntime").run(scene_of("emit", 64)).level_ppm_m is None
     with pytest.raises(ModelError, match="no level that follows the scene"):
         Detector(old, "onnxruntime", asked=Asked(level="scene"))
@@ -195,13 +233,44 @@ def test_weights_of_another_shape_are_refused(package: ModelPackage, runtime: st
         Detector(ModelPackage(manifest, package.onnx, "memory", weights), runtime)
 
 
-def test_lines_pushed_one_by_one_give_the_scenes_own_mask(package: ModelPackage) -> None:
-    scene = scene_of("aviris-ng", 64)
-    whole = Detector(package, "onnxruntime", threads=1, asked=Asked(level="visible")).run(scene)
-    stream = Detector(package, "onnxruntime", threads=1).stream(64)
-    blocks = [block for row in range(64) for block in stream.push(scene.methane().radiance[:, row : row + 1])]
+def _key(plume: Plume) -> tuple[object, ...]:
+    corners = tuple(polygon.exterior.tobytes() for polygon in plume.polygons)
+    return plume.first_row, plume.first_col, plume.area_px, plume.peak_ppm_m, plume.confidence, corners
+
+
+@pytest.mark.parametrize("core", [0.0, 0.55, 0.65])
+def test_lines_pushed_one_by_one_give_the_scenes_own_plumes(package: ModelPackage, core: float) -> None:
+    """More than one row of tiles; masks of lines have also the pixels of plumes without a core."""
+    scene = scene_of("aviris-ng", 150)
+    asked = Asked(core_sigmas=core)
+    on_the_ground = Detector(package, "onnxruntime", threads=1, asked=replace(asked, level="visible"))
+    whole = on_the_ground.run(scene)
+    stream = Detector(package, "onnxruntime", threads=1, asked=asked).stream(150, guard=None)
+    radiance = scene.methane().radiance
+    blocks = [block for row in range(150) for block in stream.push(radiance[:, row : row + 1])]
     blocks += stream.close()
-    assert np.array_equal(np.concatenate([block.mask for block in blocks]), whole.mask)
+    assert len(blocks) > 1
+    plumes = [plume for block in blocks for plume in block.plumes]
+    assert sorted(map(_key, plumes)) == sorted(map(_key, whole.plumes))
+    mask = np.concatenate([block.mask for block in blocks])
+    assert np.array_equal(mask, plume_mask(whole.probability, whole.usable, on_the_ground.rule.of_pixels))
+    assert np.array_equal(mask, whole.mask) == (core == 0.0)
+    assert 1 < len(whole.plumes) <= plume_labels(mask).max()
+    assert (len(whole.plumes) < plume_labels(mask).max()) == (core > 0.0)
+
+
+def test_a_core_that_is_asked_for_on_the_way_counts_for_the_lines_that_follow(package: ModelPackage) -> None:
+    scene = scene_of("aviris-ng", 150)
+    detector = Detector(package, "onnxruntime", threads=1, asked=Asked(level="visible", core_sigmas=0.0))
+    stream = detector.stream(150, guard=None)
+    radiance = scene.methane().radiance
+    before = stream.push(radiance[:, :65])
+    stream.rule = replace(stream.rule, core_sigmas=1e6)
+    after = stream.push(radiance[:, 65:]) + stream.close()
+    shown = sum(len(block.mask) for block in before)
+    assert any(block.plumes for block in before)
+    assert all(plume.first_row < shown for block in after for plume in block.plumes)
+    assert any(block.mask.any() for block in after)
 
 
 @pytest.mark.parametrize("runtime", ["openvino", "native"])

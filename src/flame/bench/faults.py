@@ -110,7 +110,7 @@ class FaultBench:
         if kernels is None or not detector.runtime.startswith("native"):
             raise FlameError(f"faults are injected into the native runtime, this is {detector.runtime}")
         self._kernels, self._scene, self._seed = kernels, scene, seed
-        self._rule = detector.rule
+        self._rule = detector.rule.of_pixels  # a flip counts by the pixels that it changes, core or not
         stream = detector.stream(detector.manifest.tile, guard=GuardSettings(self_test_tiles=None))
         assert stream.guard is not None
         self.guard = stream.guard

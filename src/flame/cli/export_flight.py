@@ -25,6 +25,8 @@ def run(
 ) -> None:
     """Write a model for the C library: one file with a checksum, for the bands of one sensor.
 
+    It carries the model's threshold and the core that plumes need.
+
     The library is in the folder `c` of the source; docs/flight.md tells how an app on a flight computer uses it.
     """
     from rich.console import Console

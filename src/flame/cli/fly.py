@@ -54,6 +54,9 @@ def run(
 ) -> None:
     """Run the flight process: judge lines as they come, send plumes as CCSDS space packets, take signed commands.
 
+    Sends the plumes that `flame detect --level visible` finds, which with flame-plus need a core; the commands
+    threshold, core and mode change what is sent.
+
     Ends with exit code 75 if the watchdog had to end it: start it again.
     """
     from rich.console import Console

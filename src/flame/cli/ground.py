@@ -177,7 +177,9 @@ def keys(out: Annotated[Path, output_folder("Folder for the pair.")] = Path("key
 def command(
     what: Annotated[
         str,
-        typer.Argument(metavar="COMMAND", help="threshold, mode, link-budget, tell-health, self-test or roll-back."),
+        typer.Argument(
+            metavar="COMMAND", help="threshold, core, mode, link-budget, tell-health, self-test or roll-back."
+        ),
     ],
     value: Annotated[str | None, typer.Argument(metavar="VALUE", help="What it takes, if anything.")] = None,
     *,

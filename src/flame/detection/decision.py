@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -38,8 +38,13 @@ class DecisionRule:
 
     @property
     def looks_at_pieces(self) -> bool:
-        """Whether a pixel's fate depends on the whole piece that it belongs to: nothing for a stream of lines."""
+        """Whether a pixel's fate depends on the whole piece that it belongs to."""
         return bool(self.core_sigmas) or self.fewest_pixels > 1
+
+    @property
+    def of_pixels(self) -> DecisionRule:
+        """The part of it by which lines are judged before the end of a plume is seen."""
+        return replace(self, core_sigmas=None, fewest_pixels=1)
 
 
 def plume_mask(

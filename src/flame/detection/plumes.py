@@ -109,11 +109,21 @@ def find_plumes(
         reach_px: Fragments nearer than this are one plume, see `plume_labels`; by default only what touches.
     """
     labels = plume_labels(mask, reach_px)
-    boxes = ndimage.find_objects(labels)
     return tuple(
-        measure_plume(labels[box] == number, probability[box], score_ppm_m[box], box[0].start, box[1].start)
-        for number, box in enumerate(boxes, start=1)
+        _measured(labels, number, box, probability, score_ppm_m)
+        for number, box in enumerate(ndimage.find_objects(labels), start=1)
     )
+
+
+def _measured(
+    labels: Int32[np.ndarray, "row col"],
+    number: int,
+    box: tuple[slice, ...],
+    probability: Float[np.ndarray, "row col"],
+    score_ppm_m: Float[np.ndarray, "row col"],
+) -> Plume:
+    """The plume of that number in its bounding box."""
+    return measure_plume(labels[box] == number, probability[box], score_ppm_m[box], box[0].start, box[1].start)
 
 
 def measure_plume(
@@ -160,6 +170,9 @@ class PlumeTracker:
     A plume is given out once it no longer touches the last row seen. One longer than `max_rows` is given out in
     pieces marked `cut`.
 
+    Where cores are told, plumes without one are left out. A piece of a long plume has a core if it or a piece that it
+    goes on from has one. A piece that was cut before its plume's core came is left out: nobody could know of it.
+
     Args:
         max_rows: Rows kept at most for plumes that are not finished yet.
     """
@@ -169,7 +182,8 @@ class PlumeTracker:
             raise FlameError(f"a plume tracker needs at least one row of memory, got {max_rows}")
         self._max_rows = max_rows
         self._first = 0
-        self._held: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+        self._held: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None = None
+        self._cut_with_core: Bool[np.ndarray, " col"] | None = None  # last row of pieces that the next rows go on from
 
     def push(
         self,
@@ -177,33 +191,65 @@ class PlumeTracker:
         probability: Float[np.ndarray, "row col"],
         score_ppm_m: Float[np.ndarray, "row col"],
         end: bool = False,
+        core: Bool[np.ndarray, "row col"] | None = None,
     ) -> tuple[Plume, ...]:
-        """Takes the next rows and returns the plumes they finish, `end` finishing all."""
-        maps = (mask, probability, score_ppm_m)
-        if self._held is not None:
-            maps = tuple(np.concatenate([held, new]) for held, new in zip(self._held, maps, strict=True))  # type: ignore[assignment]
-        rows = maps[0].shape[0]
-        found = find_plumes(*maps)
-        is_open = [not end and plume.end_row == rows for plume in found]
-        keep_from = min((p.first_row for p, still in zip(found, is_open, strict=True) if still), default=rows)
+        """Takes the next rows and returns the plumes they finish.
+
+        Args:
+            mask: Plume pixels.
+            probability: Plume probability.
+            score_ppm_m: Methane score.
+            end: Whether these rows are the last, which finishes all plumes.
+            core: Pixels that make a plume one. None: every pixel does.
+        """
+        own_core = mask if core is None else mask & core
+        mask, probability, score_ppm_m, core = self._with_held(mask, probability, score_ppm_m, own_core)
+        if not mask.size:
+            return ()
+        rows, labels = mask.shape[0], plume_labels(mask)
+        boxes = dict(enumerate(ndimage.find_objects(labels), start=1))
+        still_open = {number for number, box in boxes.items() if not end and box[0].stop == rows}
+        keep_from = min((boxes[number][0].start for number in still_open), default=rows)
+        has_core = np.zeros(len(boxes) + 1, dtype=np.bool_)
+        has_core[labels[core]] = True
         too_long = rows - keep_from > self._max_rows
         if too_long:
             keep_from = rows
+            self._cut_with_core = has_core[labels[-1]]
         done = tuple(
-            replace(plume.shifted(self._first), cut=still)
-            for plume, still in zip(found, is_open, strict=True)
-            if too_long or not still
+            replace(_measured(labels, number, box, probability, score_ppm_m).shifted(self._first), cut=is_open)
+            for number, box in boxes.items()
+            if has_core[number] and (not (is_open := number in still_open) or too_long)
         )
-        open_labels = self._still_open(maps[0][keep_from:])
-        self._held = None if keep_from == rows else (open_labels, maps[1][keep_from:], maps[2][keep_from:])
-        self._first += keep_from
+        self._hold(np.isin(labels, list(still_open)), probability, score_ppm_m, core, keep_from)
         return done
 
-    @staticmethod
-    def _still_open(mask: Bool[np.ndarray, "row col"]) -> Bool[np.ndarray, "row col"]:
-        """The mask without the plumes that were given out, those that do not reach the last row."""
-        if not mask.size:
-            return mask
-        labels, _ = ndimage.label(mask, EIGHT_NEIGHBOURS)
-        reaching = np.unique(labels[-1])
-        return np.isin(labels, reaching[reaching > 0])
+    def _with_held(
+        self,
+        mask: Bool[np.ndarray, "row col"],
+        probability: Float[np.ndarray, "row col"],
+        score_ppm_m: Float[np.ndarray, "row col"],
+        core: Bool[np.ndarray, "row col"],
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """New maps below those that are held; pixels that go on from a piece with a core are cores too."""
+        if self._cut_with_core is not None and mask.size:
+            touched = ndimage.binary_dilation(self._cut_with_core, np.ones(3, dtype=np.bool_))
+            core = np.concatenate([core[:1] | (mask[:1] & touched), core[1:]])
+            self._cut_with_core = None
+        maps = (mask, probability, score_ppm_m, core)
+        if self._held is None:
+            return maps
+        return tuple(np.concatenate([held, new]) for held, new in zip(self._held, maps, strict=True))  # type: ignore[return-value]
+
+    def _hold(
+        self,
+        open_mask: Bool[np.ndarray, "row col"],
+        probability: Float[np.ndarray, "row col"],
+        score_ppm_m: Float[np.ndarray, "row col"],
+        core: Bool[np.ndarray, "row col"],
+        keep_from: int,
+    ) -> None:
+        """Keeps the rows from `keep_from` on, and of the plumes only those that are still open."""
+        maps = (open_mask, probability, score_ppm_m, core & open_mask)
+        self._held = None if keep_from == len(open_mask) else tuple(layer[keep_from:] for layer in maps)  # type: ignore[assignment]
+        self._first += keep_from

@@ -8,10 +8,10 @@ from typing import Literal
 from flame.detection import DecisionRule
 from flame.onboard.manifest import Manifest, ModelError
 
-__all__ = ["SENSITIVITIES", "Asked"]
+__all__ = ["SENSITIVITIES", "USUAL_SENSITIVITY", "Asked"]
 
 SENSITIVITIES = ("high-recall", "balanced", "high-precision")
-_USUAL = "balanced"
+USUAL_SENSITIVITY = "balanced"
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Asked:
             "visible" for what an annotator would outline, as streams of lines do. None is "scene" for models that know
             it, and "visible" for others.
         core_sigmas: Standard deviations by which the enhancement must somewhere in a plume exceed zero, instead of the
-            sensitivity's.
+            sensitivity's; 0 for no such rule.
     """
 
     sensitivity: str | None = None
@@ -69,7 +69,7 @@ class Asked:
         """How probabilities become a mask.
 
         An annotator's outline is cut as in the paper, by a threshold and an opening. Down to a level of the enhancement
-        gas is faint, and an opening would take most of it: there a plume needs a core instead.
+        gas is faint, and an opening would take most of it. Both need a core, if the sensitivity has one.
 
         Raises:
             ModelError: If the model has no such sensitivity.
@@ -84,25 +84,26 @@ class Asked:
             rule = replace(rule, threshold=self.threshold)
         elif self.sensitivity is not None:
             rule = replace(rule, threshold=points[self.sensitivity].threshold)
+        if facts is not None and self.threshold is None:
+            rule = replace(rule, core_sigmas=facts.core_of(self.sensitivity or USUAL_SENSITIVITY))
         if facts is not None and facts.scene_sigmas and self.level != "visible":
-            point = points.get(self.sensitivity or _USUAL)
-            core = None if point is None or self.threshold is not None else point.core_sigmas
-            rule = replace(rule, opening=False, core_sigmas=core, fewest_pixels=facts.fewest_pixels)
+            rule = replace(rule, opening=False, fewest_pixels=facts.fewest_pixels)
         if self.core_sigmas is None:
             return rule
-        if facts is None:
+        if facts is None and self.core_sigmas:
             raise ModelError(f"{manifest.name} tells no standard deviations, so that plumes can have no core")
         return replace(rule, core_sigmas=self.core_sigmas)
 
     def rule_of_lines(self, manifest: Manifest) -> DecisionRule:
-        """The same for a stream of lines, which gives out pixels of a plume before its end is seen.
+        """The same for a stream of lines, whose plumes need the core and whose masks, given out before, do not.
 
         Raises:
-            ModelError: If a core or the scene's level was asked for, or the model has no such sensitivity.
+            ModelError: If the scene's level was asked for, or the model has no such sensitivity or no cores.
         """
-        if self.core_sigmas is not None or self.level == "scene":
-            raise ModelError("a stream of lines knows no core and no level of the scene: leave them out")
-        return DecisionRule(self.rule(manifest).threshold, manifest.opening)
+        if self.level == "scene":
+            raise ModelError("a stream of lines knows no level of the scene: leave it out")
+        rule = self.rule(manifest)
+        return DecisionRule(rule.threshold, manifest.opening, rule.core_sigmas)
 
     def key(self, of: str) -> str:
         """Tells a model, known by its own key, and what was asked of it from every other."""

@@ -19,11 +19,19 @@ from flame.onboard.manifest import ModelError
 from flame.onboard.package import ModelPackage, band_mismatch, fitting_bands, load_model, opened_for
 from flame.onboard.plane_backends import plane_arrays
 from flame.onboard.stream import LineStream
-from flame.onboard.strip import Rows, StripEngine, TileReport, Timings, judge_known
+from flame.onboard.strip import (
+    Rows,
+    StripEngine,
+    TileReport,
+    Timings,
+    in_own_sigmas,
+    judge_known,
+    known_sigma,
+)
 from flame.onboard.turns import Turn
 from flame.physics import BandSet
 from flame.prepare import Quality, TilePreparer
-from flame.prepare.planes import MOST_SIGMA_PPM_M, PlanePreparer
+from flame.prepare.planes import PlanePreparer
 from flame.scene import AnyScene
 
 __all__ = ["Detection", "Detector", "DetectorIdentity"]
@@ -178,7 +186,9 @@ class Detector:
         score_ppm_m = np.concatenate([part.score_ppm_m for part in parts])
         usable = np.concatenate([part.usable for part in parts])
         more = _more(parts, usable)
-        mask = plume_mask(probability, usable, self._rule, _sigmas(score_ppm_m, more.get("sigma_ppm_m")))
+        sigma_ppm_m = more.get("sigma_ppm_m")
+        sigmas = None if sigma_ppm_m is None else in_own_sigmas(score_ppm_m, sigma_ppm_m)
+        mask = plume_mask(probability, usable, self._rule, sigmas)
         plumes = find_plumes(mask, probability, score_ppm_m)
         engine.timings.decide_s = time.perf_counter() - deciding
         engine.timings.total_s = time.perf_counter() - began
@@ -215,8 +225,10 @@ class Detector:
     def stream(self, width: int, max_plume_rows: int = 2048, guard: GuardSettings | None = _GUARDED) -> LineStream:
         """A stream for pushbroom lines of that many columns, in the model's bands; see `LineStream`.
 
-        It draws what an annotator would outline, unless a level was asked for in ppm m. A detector that was asked for
-        nothing opens the model a second time for it: one that is only for streams is asked for the "visible" level.
+        It draws what an annotator would outline, unless a level was asked for in ppm m. Plumes need the core that was
+        asked for, the sensitivity's unless given; the masks of lines, which are given out before a plume's end is seen,
+        do not. A detector that was asked for nothing opens the model a second time for it: one that is only for
+        streams is asked for the "visible" level.
 
         Args:
             width: Columns of a line.
@@ -224,7 +236,7 @@ class Detector:
             guard: How faults in memory are looked for; None: not at all.
 
         Raises:
-            ModelError: If a core or the scene's level was asked for.
+            ModelError: If the scene's level was asked for.
         """
         rule = self._asked.rule_of_lines(self.manifest)
         if self._asked.scene_sigmas(self.manifest):
@@ -286,15 +298,5 @@ def _more(parts: list[Rows], usable: Bool[np.ndarray, "row col"]) -> dict[str, F
     found = {}
     for name in parts[0].more_ppm_m:
         layer = np.concatenate([part.more_ppm_m[name] for part in parts])
-        if name.endswith("sigma"):
-            known = usable & (layer < MOST_SIGMA_PPM_M)
-            layer = np.where(known, layer, np.float32(np.inf))
-        found[f"{name}_ppm_m"] = layer
+        found[f"{name}_ppm_m"] = known_sigma(layer, usable) if name.endswith("sigma") else layer
     return found
-
-
-def _sigmas(
-    score_ppm_m: Float32[np.ndarray, "row col"], sigma_ppm_m: Float32[np.ndarray, "row col"] | None
-) -> Float32[np.ndarray, "row col"] | None:
-    """The score in its own standard deviations; 0 where nothing is known."""
-    return None if sigma_ppm_m is None else score_ppm_m / np.maximum(sigma_ppm_m, np.float32(1e-6))

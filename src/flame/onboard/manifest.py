@@ -99,7 +99,7 @@ class PlaneFacts:
         sensitivities: Operating points by name.
         scene_sigmas: Outlines on the ground run at this many standard deviations of the estimate in a usual pixel of
             the scene; 0 for an annotator's outline, which streams of lines always draw.
-        fewest_pixels: Smallest plume on the ground.
+        fewest_pixels: Smallest plume on the ground, if outlines follow the scene or a level.
         fewest_bands: Bands in the methane window that a scene must have.
         widest_step_nm: Largest distance of neighbouring bands that it was trained for.
     """
@@ -116,6 +116,11 @@ class PlaneFacts:
         check_numbers(self)
         if len(self.levels_ppm_m) < 2 or not all(a < b for a, b in pairwise(self.levels_ppm_m)):
             raise SettingsError(f"levels_ppm_m must rise, got {list(self.levels_ppm_m)}")
+
+    def core_of(self, sensitivity: str) -> float | None:
+        """Standard deviations that a plume's core has at a sensitivity; None if it asks for none, or is not known."""
+        point = self.sensitivities.get(sensitivity)
+        return None if point is None else point.core_sigmas or None
 
     def held_level(self, level_ppm_m: float) -> float:
         """The nearest level that the network knows."""

@@ -12,7 +12,7 @@ from flame.detection import DecisionRule, Plume, PlumeTracker, TileGrid, plume_m
 from flame.errors import FlameError
 from flame.onboard.guard import Guard
 from flame.onboard.manifest import Manifest
-from flame.onboard.strip import Rows, StripEngine, TileReport
+from flame.onboard.strip import Rows, StripEngine, TileReport, in_own_sigmas, known_sigma
 
 __all__ = ["LineStream", "StreamBlock", "StreamError"]
 
@@ -32,9 +32,10 @@ class StreamBlock:
         first_row: Number of the first line since the stream was opened.
         probability: Plume probability, 0 where unusable.
         score_ppm_m: Methane score, 0 where unusable.
-        mask: Plume pixels after the decision rule.
+        mask: Plume pixels after threshold and opening, also those of plumes that may turn out to have no core.
         quality: `Quality` bits of each pixel.
-        plumes: Plumes that ended; their rows count from the opening of the stream.
+        plumes: Plumes that ended and have a core, if the rule asks for one; their rows count from the opening of the
+            stream.
         tiles: What happened to the tiles that were run for these lines.
     """
 
@@ -102,15 +103,15 @@ class LineStream:
 
     @property
     def rule(self) -> DecisionRule:
-        """How probabilities become a mask; a new one counts for lines that are not given out yet."""
+        """How probabilities become masks and plumes; a new one counts for lines that are not given out yet."""
         return self._rule
 
     @rule.setter
     def rule(self, rule: DecisionRule) -> None:
-        if rule.looks_at_pieces:
-            raise StreamError(
-                "a stream gives out pixels before a plume's end is seen: its rule can ask for no core or size"
-            )
+        if rule.fewest_pixels > 1:
+            raise StreamError("a stream gives out pixels before a plume's end is seen: its rule can ask for no size")
+        if rule.core_sigmas and not self._engine.tells_sigma:
+            raise StreamError("a core is asked for, but this model tells no standard deviations; leave it out")
         self._rule = rule
 
     def push(
@@ -196,11 +197,16 @@ class LineStream:
         shown = 0 if before is None else self._context
         count = rows.probability.shape[0]
         end = count if last else max(shown, count - _REACH)
-        mask = plume_mask(rows.probability, rows.usable, self._rule)
+        mask = plume_mask(rows.probability, rows.usable, self._rule.of_pixels)
         give = slice(shown, end)
+        core = self._core(rows)
         self._context = min(_REACH, end)
         self._carry = _cut(rows, end - self._context)
-        plumes = self._tracker.push(mask[give], rows.probability[give], rows.score_ppm_m[give], end=last)
+        plumes = self._tracker.push(
+            *(mask[give], rows.probability[give], rows.score_ppm_m[give]),
+            end=last,
+            core=None if core is None else core[give],
+        )
         return StreamBlock(
             rows.first + shown,
             rows.probability[give],
@@ -210,6 +216,13 @@ class LineStream:
             plumes,
             new.tiles,
         )
+
+    def _core(self, rows: Rows) -> Bool[np.ndarray, "row col"] | None:
+        """Pixels that make a plume one; None if the rule asks for no core."""
+        if not self._rule.core_sigmas:
+            return None
+        sigma_ppm_m = known_sigma(rows.more_ppm_m["sigma"], rows.usable)
+        return in_own_sigmas(rows.score_ppm_m, sigma_ppm_m) > self._rule.core_sigmas
 
 
 def _require(layer: object, name: str, shape: tuple[int | None, ...], kinds: str) -> None:
@@ -231,15 +244,17 @@ def _joined(above: Rows, below: Rows) -> Rows:
         np.concatenate([above.score_ppm_m, below.score_ppm_m]),
         np.concatenate([above.usable, below.usable]),
         np.concatenate([above.quality, below.quality]),
+        more_ppm_m={name: np.concatenate([held, below.more_ppm_m[name]]) for name, held in above.more_ppm_m.items()},
     )
 
 
 def _cut(rows: Rows, start: int) -> Rows:
-    """The rows from `start` on, copied so that the rest is freed."""
+    """What decisions need of the rows from `start` on, copied so that the rest is freed."""
     return Rows(
         rows.first + start,
         rows.probability[start:].copy(),
         rows.score_ppm_m[start:].copy(),
         rows.usable[start:].copy(),
         rows.quality[start:].copy(),
+        more_ppm_m={name: layer[start:].copy() for name, layer in rows.more_ppm_m.items() if name == "sigma"},
     )

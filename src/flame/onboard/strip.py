@@ -16,9 +16,19 @@ from flame.onboard.guard import Guard, Judged, KnownTile, Runtime
 from flame.onboard.manifest import Manifest, ModelError
 from flame.onboard.turns import Turn
 from flame.prepare import UNUSABLE, PreparedTile, Quality, TilePreparer
-from flame.prepare.planes import PlanePreparer
+from flame.prepare.planes import MOST_SIGMA_PPM_M, PlanePreparer
 
-__all__ = ["Rows", "StripEngine", "TileReport", "Timings", "infer_tile", "judge_known", "judge_tile"]
+__all__ = [
+    "Rows",
+    "StripEngine",
+    "TileReport",
+    "Timings",
+    "in_own_sigmas",
+    "infer_tile",
+    "judge_known",
+    "judge_tile",
+    "known_sigma",
+]
 
 _NOT_JUDGED = Quality.TOO_FEW | Quality.FAILED
 
@@ -151,6 +161,11 @@ class StripEngine:
         """What watches it."""
         return self._guard
 
+    @property
+    def tells_sigma(self) -> bool:
+        """Whether the model tells the standard deviation of its score."""
+        return "sigma" in self._runtime.backend.more
+
     def _judge(
         self,
         radiance: Float32[np.ndarray, "band row col"],
@@ -232,3 +247,17 @@ def infer_tile(backend: Backend, tile: PreparedTile) -> Judged:
     if not np.isfinite(maps).all():
         raise ModelError(f"{backend.name}: the model gave NaN or infinity for a tile of finite inputs")
     return Judged(tile, maps, Quality.GOOD)
+
+
+def known_sigma(
+    sigma_ppm_m: Float32[np.ndarray, "row col"], usable: Bool[np.ndarray, "row col"]
+) -> Float32[np.ndarray, "row col"]:
+    """A standard deviation that is infinite where nothing is known."""
+    return np.where(usable & (sigma_ppm_m < MOST_SIGMA_PPM_M), sigma_ppm_m, np.float32(np.inf))
+
+
+def in_own_sigmas(
+    score_ppm_m: Float32[np.ndarray, "row col"], sigma_ppm_m: Float32[np.ndarray, "row col"]
+) -> Float32[np.ndarray, "row col"]:
+    """A score in its own standard deviations; 0 where these are infinite."""
+    return np.asarray(score_ppm_m / np.maximum(sigma_ppm_m, np.float32(1e-6)))

@@ -18,7 +18,7 @@ from flame.files import write_whole
 from flame.filters.noise_aware import NoiseAwareSettings
 from flame.filters.noise_aware.saturation import log_transmittance
 from flame.kernels import TILE_STEP, pack
-from flame.onboard import Manifest, ModelPackage
+from flame.onboard import Asked, Manifest, ModelPackage
 from flame.onboard.manifest import PlaneFacts
 from flame.onboard.native.operator import pack_up
 from flame.onboard.native.pyramid import levels_of
@@ -32,7 +32,7 @@ from flame.prepare.planes.wavelengths import WINDOWS_NM
 
 __all__ = ["FlightImageError", "flight_image", "write_flight_image"]
 
-_MAGIC, _VERSION = b"FLMIMAGE", 1
+_MAGIC, _VERSION = b"FLMIMAGE", 2
 _CHECKED_FROM = 20
 _ALIGNED = 16
 _DEPTH = 4
@@ -116,8 +116,10 @@ def _sizes(arrays: Arrays, manifest: Manifest, facts: PlaneFacts, bands: BandSet
 def _numbers(manifest: Manifest, facts: PlaneFacts) -> np.ndarray:
     how, planes = NoiseAwareSettings(), facts.planes
     ground = how.background
+    rule = Asked(level="visible").rule_of_lines(manifest)
     values = [
-        *(planes.reference_ppm_m, manifest.tau_ppm_m, manifest.threshold, manifest.prepare.pixels.saturation_radiance),
+        *(planes.reference_ppm_m, manifest.tau_ppm_m, rule.threshold, rule.core_sigmas or 0.0),
+        manifest.prepare.pixels.saturation_radiance,
         *(planes.clutter_clip, TINY, MOST_SIGMA_PPM_M, MOST_SHARE, *PlaneJudge(facts).held),
         *(how.plume_significance, how.smoothing_px, how.max_log_noise, ground.min_albedo, ground.max_albedo),
         -1.0 if ground.shrinkage is None else ground.shrinkage,

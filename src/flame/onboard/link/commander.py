@@ -124,7 +124,7 @@ def body_of(kind: CommandKind, value: str | None) -> bytes:
         CommandError: If the command takes no such value.
     """
     try:
-        if kind is CommandKind.THRESHOLD:
+        if kind in (CommandKind.THRESHOLD, CommandKind.CORE):
             return struct.pack(">f", float(value or ""))
         if kind is CommandKind.LINK_BUDGET:
             return struct.pack(">I", int(value or ""))
@@ -136,6 +136,7 @@ def body_of(kind: CommandKind, value: str | None) -> bytes:
         known = ", ".join(mode.name.lower() for mode in Mode)
         wanted = {
             CommandKind.THRESHOLD: "a number between 0 and 1",
+            CommandKind.CORE: "a number of standard deviations, 0 for no core",
             CommandKind.MODE: f"one of {known}",
             CommandKind.ROLL_BACK: "the first 16 digits of the checksum of the model that shall run no more",
         }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from flame.errors import FlameError
 from flame.files import write_whole
+from flame.onboard.asked import USUAL_SENSITIVITY
 from flame.onboard.link.health import Mode
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ __all__ = [
     "make_keys",
     "peek_command",
     "require_cryptography",
+    "sensitivity_of",
     "threshold_of",
 ]
 
@@ -56,6 +58,7 @@ class CommandKind(IntEnum):
     THRESHOLD = 2
     MODE = 3
     LINK_BUDGET = 4
+    CORE = 5
     UPLOAD_BEGIN = 16
     UPLOAD_PIECE = 17
     UPLOAD_FINISH = 18
@@ -210,6 +213,11 @@ def threshold_of(mode: Mode, normal: float) -> float:
         return normal
     shift = -_STEP_LOGIT if mode is Mode.SENSITIVE else _STEP_LOGIT
     return 1.0 / (1.0 + math.exp(-(math.log(normal / (1.0 - normal)) + shift)))
+
+
+def sensitivity_of(mode: Mode) -> str:
+    """The sensitivity of the ground whose core a mode takes; its threshold is the mode's own."""
+    return {Mode.SENSITIVE: "high-recall", Mode.SURE: "high-precision"}.get(mode, USUAL_SENSITIVITY)
 
 
 def make_keys(folder: Path) -> tuple[Path, Path]:

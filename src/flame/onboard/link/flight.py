@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from flame.detection import DecisionRule
-from flame.onboard.asked import Asked
+from flame.onboard.asked import USUAL_SENSITIVITY, Asked
 from flame.onboard.detector import Detector
 from flame.onboard.downlink import PacketError
 from flame.onboard.guard import Guard, GuardCounts, GuardSettings
@@ -25,6 +25,7 @@ from flame.onboard.link.commands import (
     UploadPlan,
     Verifier,
     peek_command,
+    sensitivity_of,
     threshold_of,
 )
 from flame.onboard.link.health import Answer, Health, Mode, Outcome, encode_answer, encode_health
@@ -101,6 +102,7 @@ class FlightProcess:
         self.rate_bytes_s: int | None = None
         self._mode = Mode.NORMAL
         self._normal: float | None = None
+        self._core: float | None = None
         self._upload: Upload | None = None
         self._finished: int | None = None
         self._last: tuple[bytes, Answer] | None = None
@@ -112,6 +114,20 @@ class FlightProcess:
     def threshold(self) -> float:
         """Probability above which a pixel is plume now."""
         return threshold_of(self._mode, self.detector.manifest.threshold if self._normal is None else self._normal)
+
+    @property
+    def core_sigmas(self) -> float | None:
+        """Standard deviations above zero that a plume must somewhere have now; None: no such rule.
+
+        What was commanded; else that of the mode, and none with a threshold that was commanded, as on the ground.
+        """
+        facts = self.detector.manifest.plane_facts
+        if facts is None:
+            return None
+        if self._core is not None or self._normal is not None:
+            return self._core or None
+        wanted = sensitivity_of(self._mode)
+        return facts.core_of(wanted if wanted in facts.sensitivities else USUAL_SENSITIVITY)
 
     def take_line(self, line: Line) -> None:
         """Judges a line; lines that were lost before it count as invalid, those that come late or twice are dropped."""
@@ -222,7 +238,7 @@ class FlightProcess:
         return stream
 
     def _rule(self) -> DecisionRule:
-        return replace(self.detector.manifest.rule, threshold=self.threshold)
+        return replace(self.detector.manifest.rule, threshold=self.threshold, core_sigmas=self.core_sigmas)
 
     def _take_block(self, block: StreamBlock) -> None:
         """Queues the plumes of finished lines and the raw blocks that hold plume pixels."""
@@ -277,10 +293,21 @@ class FlightProcess:
         self._mode = Mode(mode)
         return self._changed_rule()
 
+    def _do_core(self, body: bytes) -> str:
+        (sigmas,) = _unpacked(">f", body)
+        if not 0.0 <= sigmas < float("inf"):
+            raise CommandError(f"a core's standard deviations must be 0 or more, got {sigmas:g}")
+        name = self.detector.manifest.name
+        if sigmas and self.detector.manifest.plane_facts is None:
+            raise CommandError(f"{name} tells no standard deviations, so that plumes can have no core")
+        self._core = float(sigmas)
+        return self._changed_rule()
+
     def _changed_rule(self) -> str:
         if self._stream is not None:
             self._stream.rule = self._rule()
-        return f"mode {self._mode.name.lower()}, threshold {self.threshold:.4f}"
+        core = "no core" if self.core_sigmas is None else f"core {self.core_sigmas:g} sigma"
+        return f"mode {self._mode.name.lower()}, threshold {self.threshold:.4f}, {core}"
 
     def _do_budget(self, body: bytes) -> str:
         self.rate_bytes_s = int(_unpacked(">I", body)[0])
@@ -341,6 +368,7 @@ class FlightProcess:
         CommandKind.TELL_HEALTH: _do_tell_health,
         CommandKind.THRESHOLD: _do_threshold,
         CommandKind.MODE: _do_mode,
+        CommandKind.CORE: _do_core,
         CommandKind.LINK_BUDGET: _do_budget,
         CommandKind.UPLOAD_BEGIN: _do_begin,
         CommandKind.UPLOAD_PIECE: _do_piece,
