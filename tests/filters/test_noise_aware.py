@@ -12,7 +12,7 @@ from flame.filters import BackgroundSettings, FilterError, NoiseAwareSettings, n
 from flame.filters.noise_aware import Prior, apply, estimate_background
 from flame.filters.noise_aware.fields import _finish_with_numpy
 from flame.filters.noise_aware.moments import _add_up_with_numpy, bin_sample
-from flame.filters.noise_aware.noise_law import _non_negative, law_of_sensor
+from flame.filters.noise_aware.noise_law import MeasuredNoise, _non_negative, fit_law, law_of_sensor
 from flame.filters.noise_aware.project import project, project_with_numpy
 from flame.filters.noise_aware.sample import _look, _look_with_numpy, draw_sample
 from flame.filters.noise_aware.smoothing import learn_prior, smooth
@@ -170,6 +170,18 @@ def test_law_of_a_sensor_is_its_noise_model():
         radiance = brightness * reference
         expected = np.square(noise_model("emit").sigma(radiance, bands) / radiance)
         np.testing.assert_allclose(law.variance(np.array([brightness]))[:, 0], expected, rtol=1e-10)
+
+
+def test_bins_of_one_brightness_still_have_a_law():
+    """As in a saturated image: no term can be told from another, and one of them is the noise."""
+    variance = np.random.default_rng(0).uniform(0.5, 1.5, (8, 5))
+    law = fit_law(MeasuredNoise(variance, np.full(8, 0.7)))
+    at_bin = law.variance(np.array([0.7]))[:, 0]
+    assert (law.read_out >= 0).all()
+    assert (law.shot >= 0).all()
+    assert ((at_bin == 0) | ((at_bin > 0.4) & (at_bin < 1.6))).all()
+    told = fit_law(MeasuredNoise(variance, np.linspace(0.3, 3.0, 8)))
+    assert np.isfinite(told.read_out + told.shot).all()
 
 
 def test_small_non_negative_least_squares_are_those_of_lawson_and_hanson():
