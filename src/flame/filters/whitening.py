@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64
-from scipy.linalg import LinAlgError, cho_factor, eigh, solve_triangular
-from scipy.linalg.lapack import dpocon, dtrtri
 
 from flame.filters.errors import FilterError
 
@@ -62,6 +60,9 @@ def whitening(covariance: Float64[np.ndarray, "band band"], shrinkage: float = 0
     Raises:
         FilterError: If no band varies, or most directions do not.
     """
+    from scipy.linalg import LinAlgError, cho_factor, eigh  # 11 MB, which tiles with enough pixels do without
+    from scipy.linalg.lapack import dpocon, dtrtri
+
     variance = np.diagonal(covariance)
     live = _live_bands(variance)
     scale = np.sqrt(variance[live])
@@ -99,6 +100,8 @@ def leave_one_out_shrinkage(spectra: Float[np.ndarray, "band pixel"]) -> float:
     Theiler, "The incredible shrinking covariance estimator", Proc. SPIE 8391 (2012): with G = (1 - a) S + a diag(S),
     b = (1 - a) / (n - 1) and r = x^T G^-1 x, the mean of `ln(1 - b r) + r / (1 - b r) + ln |G|` is least.
     """
+    from scipy.linalg import LinAlgError, cho_factor, solve_triangular
+
     count = spectra.shape[1]
     centred = spectra.astype(np.float64)
     centred -= centred.mean(axis=1, keepdims=True)

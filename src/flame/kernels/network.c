@@ -65,7 +65,7 @@ static void convolve_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
 #define BODY(size)                                                                                                  \
     convolve_block(                                                                                                 \
         size, o, row, at, job.width, tap, count, job.weight, job.bias, job.kind, wave, job.modes, job.factors,      \
-        job.onto, job.out, lanes)
+        job.onto, job.out, job.sums ? lanes : NULL)
             FOR_BLOCKS(job.out->channels, BODY);
 #undef BODY
         }
@@ -336,6 +336,7 @@ static void score_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
             FOR_BLOCKS(job.bands, BODY);
 #undef BODY
             put(job.score + row * width + at, sum[0], sum[1], width - at);
+            if (!job.clipped) continue;
             float *to = job.clipped->data + row * job.clipped->stride + at;
             put(to, smaller(larger(sum[0], zero), most), smaller(larger(sum[1], zero), most), width - at);
         }
@@ -346,7 +347,7 @@ static void score_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
  *
  * spectra holds blocks of `block_rows` rows, (block, band, row, col), width a multiple of TILE_STEP. weight is (block,
  * feature, band) for the spectral weight and behind it the same for the background; bias likewise. Out come the score and,
- * clipped to [0, most], the image that the segmentation head reads. */
+ * clipped to [0, most] and unless it is NULL, the image that the segmentation head reads. */
 void EXPORT(score)(
     int32_t threads, int64_t rows, int64_t width, const image *z, const float *spectra, int32_t bands, int64_t block_rows,
     const float *weight, const float *bias, const float *direction, float most, float *score, const image *clipped) {
