@@ -59,7 +59,7 @@ class NativePlanes:
         self._rows, self._level = np.zeros_like(rows), level
         self.ask(rows, level)
         self._out = np.zeros((len(rows), *shape), dtype=np.float32)
-        self._told = np.zeros((4, *shape), dtype=np.float32)
+        self._told = self._out[:4]  # each pixel is told of by its own outputs alone: they make room for it
         self._ones = np.ones(self._windows, dtype=np.float32)
 
     def ask(self, rows: Float32[np.ndarray, "row output"], level: float) -> None:
