@@ -100,8 +100,6 @@ def leave_one_out_shrinkage(spectra: Float[np.ndarray, "band pixel"]) -> float:
     Theiler, "The incredible shrinking covariance estimator", Proc. SPIE 8391 (2012): with G = (1 - a) S + a diag(S),
     b = (1 - a) / (n - 1) and r = x^T G^-1 x, the mean of `ln(1 - b r) + r / (1 - b r) + ln |G|` is least.
     """
-    from scipy.linalg import LinAlgError, cho_factor, solve_triangular
-
     count = spectra.shape[1]
     centred = spectra.astype(np.float64)
     centred -= centred.mean(axis=1, keepdims=True)
@@ -114,10 +112,10 @@ def leave_one_out_shrinkage(spectra: Float[np.ndarray, "band pixel"]) -> float:
         shrunk = (1.0 - shrinkage) * sample
         np.fill_diagonal(shrunk, np.diagonal(sample))
         try:
-            factor, _ = cho_factor(shrunk, lower=True, check_finite=False)
-        except LinAlgError:
+            factor = np.linalg.cholesky(shrunk)
+        except np.linalg.LinAlgError:
             continue
-        distance = np.square(solve_triangular(factor, centred, lower=True, check_finite=False)).sum(axis=0)
+        distance = np.square(np.linalg.solve(factor, centred)).sum(axis=0)
         others = 1.0 - (1.0 - shrinkage) / (count - 1) * distance
         if (others <= 0).any():
             continue

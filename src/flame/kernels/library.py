@@ -74,11 +74,13 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
         *(*_ROWS, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _LONG, _LONG),
         *(_ADDRESS, _ADDRESS, _ADDRESS, _LONG, _ADDRESS),
     ),
+    "learn_room": (_ADDRESS, _ADDRESS),
+    "learn_filter": (_ADDRESS,),
     "largest_magnitude": (_ADDRESS, _LONG),
     "pixel_fields": (*_ROWS, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _REAL, _REAL, _REAL, _INT, _ADDRESS),
 }
 
-_TELLING = {"transform_parts": _INT, "filter_planes": _INT, "largest_magnitude": _REAL}
+_TELLING = {"transform_parts": _INT, "filter_planes": _INT, "learn_filter": _INT, "largest_magnitude": _REAL}
 """Kernels that give a number back, and of which kind."""
 
 

@@ -1,6 +1,8 @@
 /* The noise-aware filter's sample of a tile: its spectra, and the sums over them, `flame.filters.noise_aware.sample`. */
 #include "noise_aware.h"
 
+#include "doubles.h"
+
 /* The logarithm of one band of some pixels; of the floor at brightness 1 where they are not usable. */
 INLINE void log_block(const float *from, const float *bright, const float *weight, float factor, float floor, float *to) {
     vec value = choose(load(weight) > 0.0f, load(from) * factor, splat(0.0f));
@@ -103,12 +105,8 @@ void EXPORT(sample_spectra)(
     flame_share_rows(threads, count, 1, sample_rows, &job);
 }
 
-/* Doubles in as many bytes as a vector of floats. */
-#define DOUBLES (LANES / 2)
 #define SUM_ROWS 4
 #define SUM_VECTORS 3 /* SUM_ROWS times as many sums in registers; SUM_STEP columns hold them, whatever the vectors */
-typedef double dvec __attribute__((vector_size(4 * LANES)));
-typedef double loose_doubles __attribute__((vector_size(4 * LANES), aligned(8), may_alias));
 
 typedef struct {
     ptrdiff_t count, layer;

@@ -9,15 +9,16 @@ from jaxtyping import Bool, Float32, Float64
 
 from flame.filters.background import PIXELS_PER_BAND
 from flame.filters.noise_aware.anomaly import Anomaly, find_anomalies
-from flame.filters.noise_aware.fit import LEAST_BINS, Fit, fit_filter
+from flame.filters.noise_aware.compiled import learn_with_kernels
+from flame.filters.noise_aware.fit import LEAST_BINS, Fit, Ground, fit_filter
 from flame.filters.noise_aware.levels import Levels
 from flame.filters.noise_aware.moments import BinnedSample, bin_sample
 from flame.filters.noise_aware.noise_law import NoiseLaw, law_of_sensor
-from flame.filters.noise_aware.sample import RowSample, Scale, draw_sample
+from flame.filters.noise_aware.sample import RowSample, Scale, draw_sample, kernels_for
 from flame.filters.noise_aware.saturation import Saturation, saturation_of
 from flame.filters.noise_aware.settings import NoiseAwareSettings
 from flame.filters.noise_aware.smoothing import honest_factor, smooth
-from flame.filters.pixels import check_pixels
+from flame.filters.pixels import check_pixels, threads
 from flame.kernels import Kernels
 from flame.physics import ABSORPTION_UNIT_PPM_M, BandSet, unit_absorption
 
@@ -77,6 +78,26 @@ def _found_plume(
     return np.asarray(shrunk * surely)
 
 
+def _learn_with_numpy(
+    sample: RowSample,
+    binned: BinnedSample,
+    spectrum: Float64[np.ndarray, " band"],
+    settings: NoiseAwareSettings,
+    ring_noise: float,
+    given: NoiseLaw | None,
+) -> tuple[Ground, Anomaly]:
+    """All passes: the filter, and what is unusual."""
+    plume = np.zeros(binned.order.size, dtype=np.float32)
+    law = None
+    for number in range(settings.passes):
+        last = number == settings.passes - 1
+        fit = fit_filter(binned, plume, spectrum, settings, ring_noise=ring_noise, law=law, given=given, refine=last)
+        law = fit.law
+        if not last:
+            plume = _found_plume(sample, binned, fit, settings)
+    return fit, find_anomalies(binned, fit, spectrum, plume)
+
+
 def _darkest(law: NoiseLaw, scale: Scale, limit: float) -> float:
     """The brightness below which half of the bands are noisier than the limit."""
     read_out, shot = np.median(law.read_out), np.median(law.shot)
@@ -129,15 +150,15 @@ def estimate_background(
     if bins < LEAST_BINS and settings.sensor is not None:
         full = law_of_sensor(settings.sensor, bands, np.maximum(scale.reference, 1e-6))
         given = NoiseLaw(full.read_out[live], full.shot[live])
-    plume = np.zeros(count, dtype=np.float32)
-    law = None
-    for number in range(settings.passes):
-        last = number == settings.passes - 1
-        fit = fit_filter(binned, plume, spectrum, settings, ring_noise=ring_noise, law=law, given=given, refine=last)
-        law = fit.law
-        if not last:
-            plume = _found_plume(sample, binned, fit, settings)
-    anomaly = find_anomalies(binned, fit, spectrum, plume)
+    kernels = kernels_for(radiance, kernels) if given is None else None
+    learned = None
+    if kernels is not None:
+        learned = learn_with_kernels(
+            *(kernels, binned, sample.shape, sample.step, spectrum, settings),
+            ring_noise=ring_noise,
+            workers=workers or threads(),
+        )
+    fit, anomaly = learned or _learn_with_numpy(sample, binned, spectrum, settings, ring_noise, given)
 
     def in_all_bands(values: Float64[np.ndarray, "*rows live"]) -> Float64[np.ndarray, "*rows band"]:
         full = np.zeros((*values.shape[:-1], live.size))
