@@ -301,16 +301,25 @@ typedef struct {
 static void lift_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
     const lifting job = *(const lifting *)given;
     const ptrdiff_t plane = job.block_rows * job.width;
-    const float *tap[MOST_TAPS];
+    const int count = job.bands + job.extras;
+    const float *from[MOST_TAPS], *tap[MOST_TAPS];
+    float held[count * STEP]; /* images are a power of two apart: in their places they would push each other out of the caches */
+    for (int i = 0; i < count; i++) tap[i] = held + i * STEP;
     for (ptrdiff_t row = first; row < last; row++) {
         const float *line = job.spectra + row / job.block_rows * job.bands * plane + row % job.block_rows * job.width;
-        for (int band = 0; band < job.bands; band++) tap[band] = line + band * plane;
-        for (int k = 0; k < job.extras; k++) tap[job.bands + k] = job.extra + (k * job.rows + row) * job.width;
+        for (int band = 0; band < job.bands; band++) from[band] = line + band * plane;
+        for (int k = 0; k < job.extras; k++) from[job.bands + k] = job.extra + (k * job.rows + row) * job.width;
         for (ptrdiff_t at = 0; at < job.width; at += STEP) {
-#define BODY(size)                                                                                                    \
-    convolve_block(                                                                                                   \
-        size, o, row, at, job.width, tap, job.bands + job.extras, job.weight, job.bias, LINEAR, NULL, 0, NULL, 0,     \
-        job.out, NULL)
+            for (int i = 0; i < count; i++) {
+                __builtin_prefetch(from[i] + at + AHEAD);
+                store(held + i * STEP, load(from[i] + at));
+                store(held + i * STEP + LANES, load(from[i] + at + LANES));
+            }
+            image here = *job.out;
+            here.data += row * here.stride + at;
+#define BODY(size)                                                                                                   \
+    convolve_block(                                                                                                  \
+        size, o, 0, 0, job.width - at, tap, count, job.weight, job.bias, LINEAR, NULL, 0, NULL, 0, &here, NULL)
             FOR_BLOCKS(job.out->channels, BODY);
 #undef BODY
         }

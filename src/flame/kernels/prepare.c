@@ -76,19 +76,23 @@ static void range_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
     const ranges job = *(const ranges *)given;
     ptrdiff_t whole = job.width / LANES * LANES;
     size_t left = (size_t)(job.width - whole) * sizeof(float);
-    for (ptrdiff_t row = first; row < last; row++) {
-        const float *from = job.radiance + (row + job.begin) % job.ring * job.row_stride;
-        float *least = job.low + row * job.width, *most = job.high + row * job.width, end[3][LANES] = {{0}};
-        for (int band = 0; band < job.bands; band++, from += job.band_stride) {
-            for (ptrdiff_t at = 0; at < whole; at += LANES)
+    for (int band = 0; band < job.bands; band++) /* several rows of a band stand together in memory */
+        for (ptrdiff_t row = first; row < last; row++) {
+            const float *from = job.radiance + (row + job.begin) % job.ring * job.row_stride + band * job.band_stride;
+            const ptrdiff_t ahead = band + 1 < job.bands ? job.band_stride : 0;
+            float *least = job.low + row * job.width, *most = job.high + row * job.width, end[3][LANES] = {{0}};
+            for (ptrdiff_t at = 0; at < whole; at += LANES) {
+                __builtin_prefetch(from + ahead + at); /* no processor foresees the step from band to band */
                 widen_range(load(from + at), least + at, most + at, band == 0);
+            }
             if (!left) continue;
             memcpy(end[0], from + whole, left);
+            memcpy(end[1], least + whole, left);
+            memcpy(end[2], most + whole, left);
             widen_range(load(end[0]), end[1], end[2], band == 0);
+            memcpy(least + whole, end[1], left);
+            memcpy(most + whole, end[2], left);
         }
-        memcpy(least + whole, end[1], left);
-        memcpy(most + whole, end[2], left);
-    }
 }
 
 /* Least and greatest of each pixel's bands, NaN where one is, as images of (row, col): of the first `rows` of a ring of
