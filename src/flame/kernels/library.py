@@ -55,7 +55,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "block_sums": (*_ROWS, _ADDRESS, _INT, _LONG, _ADDRESS, _LONG, _ADDRESS),
     "fill_holes": (*_ROWS, _ADDRESS, _INT, _LONG, _ADDRESS, _LONG, _ADDRESS),
     "whiten": (*_ROWS, _ADDRESS, _INT, _LONG, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
-    "pixel_range": (*_ROWS, _INT, _ADDRESS, _LONG, _LONG, _LONG, _LONG, _ADDRESS, _ADDRESS),
+    "pixel_range": (*_ROWS, _INT, _ADDRESS, _LONG, _LONG, _LONG, _LONG, _ADDRESS, _ADDRESS, _ADDRESS, _LONG),
     "project_spectra": (
         *(*_ROWS, _INT, _ADDRESS, _LONG, _LONG, _LONG, _LONG, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _INT),
         *(_ADDRESS, _ADDRESS, _ADDRESS, _REAL, _REAL, _ADDRESS, _REAL, _ADDRESS, _INT, _INT, _INT),

@@ -69,8 +69,14 @@ typedef struct {
     int bands;
     const float *radiance;
     ptrdiff_t band_stride, row_stride, ring, begin;
-    float *low, *high;
+    float *low, *high, *sums;
+    ptrdiff_t every;
 } ranges;
+
+/* Adds a band of one row to the sum of those before. */
+INLINE void add_band(const float *from, float *sum, ptrdiff_t width, int begins) {
+    for (ptrdiff_t at = 0; at < width; at++) sum[at] = begins ? from[at] : sum[at] + from[at];
+}
 
 static void range_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
     const ranges job = *(const ranges *)given;
@@ -85,6 +91,7 @@ static void range_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
                 __builtin_prefetch(from + ahead + at); /* no processor foresees the step from band to band */
                 widen_range(load(from + at), least + at, most + at, band == 0);
             }
+            if (job.sums && row % job.every == 0) add_band(from, job.sums + row / job.every * job.width, job.width, band == 0);
             if (!left) continue;
             memcpy(end[0], from + whole, left);
             memcpy(end[1], least + whole, left);
@@ -96,11 +103,11 @@ static void range_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
 }
 
 /* Least and greatest of each pixel's bands, NaN where one is, as images of (row, col): of the first `rows` of a ring of
- * rows whose first stands at `begin`. */
+ * rows whose first stands at `begin`. With `sums`, the sum over the bands of the pixels of every `every`-th row too. */
 void EXPORT(pixel_range)(
     int32_t threads, int64_t rows, int64_t width, int32_t bands, const float *radiance, int64_t band_stride,
-    int64_t row_stride, int64_t ring, int64_t begin, float *low, float *high) {
-    ranges job = {width, bands, radiance, band_stride, row_stride, ring, begin, low, high};
+    int64_t row_stride, int64_t ring, int64_t begin, float *low, float *high, float *sums, int64_t every) {
+    ranges job = {width, bands, radiance, band_stride, row_stride, ring, begin, low, high, sums, every};
     flame_share_rows(threads, rows, ROWS_AT_ONCE, range_rows, &job);
 }
 

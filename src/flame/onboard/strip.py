@@ -234,6 +234,6 @@ def infer_tile(backend: Backend, tile: PreparedTile) -> Judged:
     maps = np.ones((len(found) + 1, rows, cols), dtype=np.float32)
     for layer, given in zip(maps, found, strict=False):
         np.multiply(given, tile.usable, out=layer)
-    if not np.isfinite(maps).all():
-        raise ModelError(f"{backend.name}: the model gave NaN or infinity for a tile of finite inputs")
+        if not np.isfinite(layer).all():
+            raise ModelError(f"{backend.name}: the model gave NaN or infinity for a tile of finite inputs")
     return Judged(tile, maps, Quality.GOOD)
