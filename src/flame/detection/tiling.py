@@ -150,5 +150,7 @@ class RowStitcher:
 
     def _is_alone(self, rows: Span, cols: Span) -> bool:
         """Whether all that is still to come is this one tile: then there is nothing to blend."""
-        whole = rows.start == self._first and rows.settled == rows.stop and cols.stop - cols.start == self._total.shape[2]
+        whole = (
+            rows.start == self._first and rows.settled == rows.stop and cols.stop - cols.start == self._total.shape[2]
+        )
         return whole and bool((rows.weight == 1).all() and (cols.weight == 1).all())

@@ -67,7 +67,9 @@ class Crew:
             *(bias.ctypes.data, kind, out.struct()),
         )
 
-    def up_onto(self, sources: list[Image], weight: np.ndarray, bias: np.ndarray, beside: np.ndarray, to: Image) -> None:
+    def up_onto(
+        self, sources: list[Image], weight: np.ndarray, bias: np.ndarray, beside: np.ndarray, to: Image
+    ) -> None:
         """Transposed convolution of side 4 without activation, plus a 1 x 1 of what stands in `to`, in its place."""
         read = images(*(source.struct() for source in sources))
         self.kernels.convolve_up_onto(
