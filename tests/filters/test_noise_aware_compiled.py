@@ -8,7 +8,7 @@ import pytest
 from filters.simulated_tile import simulated_tile
 from flame.filters import NoiseAwareSettings
 from flame.filters.noise_aware import background, estimate_background
-from flame.kernels import load_kernels
+from flame.kernels import Kernels, load_kernels
 from kernel_sets import kernels, wide_kernels  # noqa: F401
 
 pytestmark = pytest.mark.skipif(load_kernels() is None, reason="built without a C compiler")
@@ -81,8 +81,11 @@ def test_threads_change_nothing():
     np.testing.assert_array_equal(one.anomaly.direction, other.anomaly.direction)
 
 
-class Refusing:
+class Refusing(Kernels):
     """Kernels that find no inverse."""
+
+    def __init__(self):
+        pass
 
     def __getattr__(self, name):
         return (lambda *_: 1) if name == "learn_filter" else getattr(load_kernels(), name)

@@ -19,7 +19,7 @@ class PixelRange:
 
     Attributes:
         lowest, highest: Least and greatest radiance of each pixel, NaN where a band is.
-        sums: Sum over the bands of the pixels of every so many rows, as the settings have their grid; None if not known.
+        sums: Sum over the bands of the pixels of every so many rows, as the settings have their grid; None: not known.
     """
 
     lowest: Float32[np.ndarray, "row col"]

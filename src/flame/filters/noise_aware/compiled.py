@@ -1,11 +1,11 @@
-"""All passes over a sample on the compiled kernels; `fit_filter`, `found_plume` and `find_anomalies` are the reference."""
+"""All passes over a sample on the compiled kernels; `fit_filter` and `find_anomalies` say what they are."""
 
 from __future__ import annotations
 
 import ctypes
 
 import numpy as np
-from jaxtyping import Float32, Float64
+from jaxtyping import Float64
 
 from flame.filters.noise_aware.anomaly import DIRECTIONS, Anomaly
 from flame.filters.noise_aware.fit import LEAST_BINS, Ground, level_logs
@@ -128,7 +128,7 @@ def learn_with_kernels(
     job.room, job.pixels, job.places = room.ctypes.data, pixels.ctypes.data, order.ctypes.data
     if kernels.learn_filter(ctypes.byref(job)):
         return None
-    law = NoiseLaw(*found["law"], found["doubtful"])
+    law = NoiseLaw(found["law"][0], found["law"][1], found["doubtful"])
     offset, gain, sigma_ppm_m = found["level"]
     noise = law.variance(brightness)
     fitted = Levels(low, step_log, found["weight"], offset, gain, sigma_ppm_m, np.sqrt(np.median(noise, axis=0)))
