@@ -16,7 +16,7 @@ _SIDES = (
     ((1, 0), (1, 1)),  # bottom side, to the left
     ((0, -1), (1, 0)),  # left side, upwards
 )
-"""What lies beyond each side of a pixel, and the corner where the walk along it begins; a right turn leads to the next."""
+"""What lies beyond each side of a pixel, and the corner where the walk along it begins; a right turn takes the next."""
 
 
 @dataclass(frozen=True, eq=False)

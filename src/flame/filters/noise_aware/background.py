@@ -114,6 +114,7 @@ def estimate_background(
     *,
     first: int = 0,
     workers: int | None = None,
+    room: Float32[np.ndarray, " float"] | None = None,
 ) -> NoiseAwareBackground:
     """Learns a tile's ground and noise; plumes are found and subtracted between the passes.
 
@@ -129,6 +130,7 @@ def estimate_background(
         kernels: The kernels to use; those of this processor if None.
         first: Where in `radiance` the first row stands; after the last comes row 0.
         workers: Threads; as many as filters take if None.
+        room: Memory to work in, whose content is lost; new memory if None.
 
     Raises:
         FilterError: If there is nothing to learn from; the message says why.
@@ -137,7 +139,7 @@ def estimate_background(
     check_pixels(radiance, bands, valid)
     if radiance.strides[-1] != radiance.itemsize:  # sums in another order would differ in their last digits
         radiance = np.ascontiguousarray(radiance)
-    scale, sample = draw_sample(radiance, valid, settings, kernels, first=first, workers=workers)
+    scale, sample = draw_sample(radiance, valid, settings, kernels, first=first, workers=workers, room=room)
     live = scale.live
     spectrum = unit_absorption(bands)[live] / ABSORPTION_UNIT_PPM_M
     each = PIXELS_PER_BAND * len(spectrum)
@@ -145,7 +147,7 @@ def estimate_background(
     neighbours = settings.neighbours and int(np.count_nonzero(sample.has_ring)) >= 2 * each
     ring_noise = float(np.median(sample.ring_noise[sample.has_ring])) if neighbours else 1.0
     bins = min(settings.bins, count // each)
-    binned = bin_sample(sample, max(1, bins), neighbours=neighbours, kernels=kernels, workers=workers)
+    binned = bin_sample(sample, max(1, bins), neighbours=neighbours, kernels=kernels, workers=workers, room=room)
     given = None
     if bins < LEAST_BINS and settings.sensor is not None:
         full = law_of_sensor(settings.sensor, bands, np.maximum(scale.reference, 1e-6))

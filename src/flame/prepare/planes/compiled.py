@@ -104,7 +104,10 @@ class CompiledPlanes:
         """
         rows, cols = valid.shape
         kernels, workers = self._kernels, self._workers
-        background = estimate_background(radiance, self._bands, valid, None, kernels, first=first, workers=workers)
+        room = self.inputs["planes"].reshape(-1)  # nobody needs them before the pass over the cube
+        background = estimate_background(
+            radiance, self._bands, valid, None, kernels, first=first, workers=workers, room=room
+        )
         also = self._spectral_rows(background)
         layers = self._work[: 8 * rows * cols].reshape(8, rows, cols)
         seen = project(background, radiance, valid, kernels, first=first, workers=workers, also=also, out=layers)
