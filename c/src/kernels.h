@@ -18,7 +18,7 @@ enum { LINEAR, LEAKY, RELU, GELU };
 
 void pixel_range_baseline(
     int32_t threads, int64_t rows, int64_t width, int32_t bands, const float *radiance, int64_t band_stride,
-    int64_t row_stride, int64_t ring, int64_t begin, float *low, float *high);
+    int64_t row_stride, int64_t ring, int64_t begin, float *low, float *high, float *sums, int64_t every);
 void sample_spectra_baseline(
     int32_t threads, int64_t rows, int64_t width, const float *radiance, int64_t band_stride, int64_t row_stride,
     int64_t ring, int64_t begin, const uint8_t *valid, const int32_t *middle, int64_t count, const int32_t *bands,

@@ -47,7 +47,7 @@ void find_usable(
     float *low = with->work, *high = with->work + tile->rows * tile->cols;
     pixel_range_baseline(
         threads, tile->rows, tile->cols, of->bands, tile->radiance, tile->band_stride, tile->row_stride, tile->ring,
-        tile->begin, low, high);
+        tile->begin, low, high, NULL, 1);
     for (int32_t row = 0; row < tile->rows; row++)
         for (int32_t col = 0; col < tile->cols; col++) {
             int32_t at = row * tile->cols + col;

@@ -74,3 +74,14 @@ def test_edges_of_a_tile_have_no_weight_inside_the_scene():
 def test_impossible_grids_cannot_be_made(tile, overlap):
     with pytest.raises(TilingError, match="overlap"):
         TileGrid(tile, overlap)
+
+
+def test_a_scene_of_one_tile_is_given_out_as_it_is():
+    grid = TileGrid(64, 8)
+    maps = np.random.default_rng(0).standard_normal((2, 50, 40)).astype(np.float32)
+    stitcher = RowStitcher(2, 40, grid)
+    (row,), (col,) = grid.spans(50), grid.spans(40)
+    stitcher.add(row, col, maps)
+    given_out = stitcher.take(row.settled)
+    np.testing.assert_array_equal(given_out, maps)
+    assert np.shares_memory(given_out, maps)

@@ -9,8 +9,10 @@ from prepared_tiles import spoiled
 from filters.simulated_tile import simulated_tile
 from flame.filters.noise_aware import estimate_background
 from flame.kernels import SWITCH, KernelsError, load_kernels
+from flame.prepare.level import find_floor
 from flame.prepare.planes import FIELD_NAMES, GRID_NM, PlanePreparer, PlaneSettings, compiled, preparer
 from flame.prepare.quality import Quality
+from flame.prepare.settings import PixelSettings
 from kernel_sets import kernels, wide_kernels  # noqa: F401
 
 needs_kernels = pytest.mark.skipif(load_kernels() is None, reason="built without a C compiler")
@@ -187,3 +189,19 @@ def test_a_table_damaged_in_memory_is_refused_and_not_followed(bit, place):
         maker.prepare(radiance, valid)
     reach.view(np.uint32)[place] ^= np.uint32(1 << bit)
     assert maker.prepare(radiance, valid).inputs is not None
+
+
+@pytest.mark.parametrize("shape", [(40, 64), (37, 51)])
+def test_the_pass_over_the_cube_finds_the_floor(kernels, shape):  # noqa: F811
+    radiance, bands, valid = tile_with_holes(*shape)
+    pixels = PixelSettings()
+    maker = compiled.CompiledPlanes(kernels, PlaneSettings(), np.zeros((0, len(bands))), bands, shape, 2)
+    for first in (0, 7):
+        ring = np.roll(radiance, first, axis=1)
+        seen = maker.find_range(ring, shape[0], first, pixels.level_step)
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(seen.lowest, radiance.min(axis=0))
+            np.testing.assert_array_equal(seen.highest, radiance.max(axis=0))
+        floor = seen.floor(len(bands), valid, pixels)
+        assert floor == pytest.approx(find_floor(ring, valid, pixels, first)[0], rel=1e-6)
+    assert seen.floor(len(bands), np.zeros_like(valid), pixels) is None

@@ -10,8 +10,13 @@ from scipy import ndimage
 
 __all__ = ["PixelPolygon", "outline"]
 
-Corner = tuple[int, int]
-_RIGHT_TURN = {(0, 1): (1, 0), (1, 0): (0, -1), (0, -1): (-1, 0), (-1, 0): (0, 1)}
+_SIDES = (
+    ((-1, 0), (0, 0)),  # top side of a pixel, walked to the right
+    ((0, 1), (0, 1)),  # right side, downwards
+    ((1, 0), (1, 1)),  # bottom side, to the left
+    ((0, -1), (1, 0)),  # left side, upwards
+)
+"""What lies beyond each side of a pixel, and the corner where the walk along it begins; a right turn takes the next."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,44 +46,55 @@ def outline(mask: Bool[np.ndarray, "row col"]) -> tuple[PixelPolygon, ...]:
 
 def _polygon(part: Bool[np.ndarray, "row col"]) -> PixelPolygon:
     """Follows the cracks between inside and outside with the inside on the right hand."""
-    padded = np.pad(part, 1)
-    leaving: dict[Corner, list[Corner]] = {}
-    for beyond, corner, step in (
-        ((-1, 0), (0, 0), (0, 1)),  # top side of a pixel, walked to the right
-        ((0, 1), (0, 1), (1, 0)),  # right side, downwards
-        ((1, 0), (1, 1), (0, -1)),  # bottom side, to the left
-        ((0, -1), (1, 0), (-1, 0)),  # left side, upwards
-    ):
-        outside = ~np.roll(padded, (-beyond[0], -beyond[1]), axis=(0, 1))
-        for row, col in np.argwhere(padded & outside) - 1 + np.array(corner):
-            leaving.setdefault((int(row), int(col)), []).append(step)
+    across = part.shape[1] + 1
+    leaving, crossing = _cracks(np.pad(part, 1), across)
     rings = []
     while leaving:
-        rings.append(_ring(leaving))
+        rings.append(_ring(leaving, crossing, across))
     # Clockwise rings have a positive signed area here; a part connected along sides has exactly one.
     exterior = next(ring for ring in rings if _signed_area(ring) > 0)
     return PixelPolygon(exterior, tuple(ring for ring in rings if ring is not exterior))
 
 
-def _ring(leaving: dict[Corner, list[Corner]]) -> Int[np.ndarray, "corner 2"]:
+def _cracks(padded: Bool[np.ndarray, "row col"], across: int) -> tuple[dict[int, int], dict[int, int]]:
+    """Which way a crack leaves each corner, and a second one where two cross; corners and ways are plain numbers.
+
+    Lists and pairs, thousands for a large plume, would wake the garbage collector in flight.
+    """
+    inner = padded[1:-1, 1:-1]
+    rows, cols = inner.shape
+    leaving: dict[int, int] = {}
+    crossing: dict[int, int] = {}
+    for way, ((down, right), (corner_row, corner_col)) in enumerate(_SIDES):
+        inside = inner & ~padded[1 + down : 1 + down + rows, 1 + right : 1 + right + cols]
+        row, col = np.divmod(np.flatnonzero(inside), cols)
+        for corner in ((row + corner_row) * across + col + corner_col).tolist():
+            if corner in leaving:
+                crossing[corner] = way
+            else:
+                leaving[corner] = way
+    return leaving, crossing
+
+
+def _ring(leaving: dict[int, int], crossing: dict[int, int], across: int) -> Int[np.ndarray, "corner 2"]:
     """Takes one closed walk out of the cracks and returns its turning points."""
     start = at = min(leaving)
-    step = leaving[start][0]
-    corners: list[Corner] = []
-    before: Corner | None = None
+    steps = (1, across, -1, -across)
+    corners: list[int] = []
+    before = -1
     while True:
-        steps = leaving[at]
-        # Where two cracks cross, a right turn stays with the pixel being walked around.
-        step = steps[0] if len(steps) == 1 or before is None else _RIGHT_TURN[before]
-        steps.remove(step)
-        if not steps:
-            del leaving[at]
-        if step != before:
+        way, other = leaving.pop(at), crossing.pop(at, -1)
+        if other >= 0:
+            # Where two cracks cross, a right turn stays with the pixel being walked around.
+            taken = way if before < 0 else (before + 1) % 4
+            leaving[at] = other if taken == way else way
+            way = taken
+        if way != before:
             corners.append(at)
-        at = (at[0] + step[0], at[1] + step[1])
-        before = step
+        at += steps[way]
+        before = way
         if at == start:
-            return np.array(corners)
+            return np.stack(np.divmod(np.array(corners), across), axis=1)
 
 
 def _signed_area(ring: Int[np.ndarray, "corner 2"]) -> float:

@@ -108,9 +108,15 @@ def find_plumes(
         score_ppm_m: Methane score.
         reach_px: Fragments nearer than this are one plume, see `plume_labels`; by default only what touches.
     """
-    labels = plume_labels(mask, reach_px)
+    rows, cols = (np.flatnonzero(mask.any(axis=axis)) for axis in (1, 0))
+    if not rows.size:
+        return ()
+    # Most of a scene holds no plume: only the box around all of them is looked through.
+    top, left = int(rows[0]), int(cols[0])
+    part = slice(top, int(rows[-1]) + 1), slice(left, int(cols[-1]) + 1)
+    labels, chance, score = plume_labels(mask[part], reach_px), probability[part], score_ppm_m[part]
     return tuple(
-        _measured(labels, number, box, probability, score_ppm_m)
+        measure_plume(labels[box] == number, chance[box], score[box], top + box[0].start, left + box[1].start)
         for number, box in enumerate(ndimage.find_objects(labels), start=1)
     )
 

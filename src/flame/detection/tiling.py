@@ -122,9 +122,13 @@ class RowStitcher:
     def __init__(self, layers: int, width: int, grid: TileGrid) -> None:
         self._total = np.zeros((layers, grid.tile, width), dtype=np.float32)
         self._first = 0
+        self._alone: Float32[np.ndarray, "layer row col"] | None = None
 
     def add(self, rows: Span, cols: Span, maps: Float32[np.ndarray, "layer row col"]) -> None:
-        """Adds one tile's maps, cut to the span of the scene they cover."""
+        """Adds one tile's maps, cut to the span of the scene they cover; they are the stitcher's from then on."""
+        if self._is_alone(rows, cols):
+            self._alone = maps
+            return
         weight = rows.weight[:, None] * cols.weight
         at = rows.start - self._first
         begin = max(-at, 0)  # a last tile that was moved back reaches into rows given out before, with no weight
@@ -135,8 +139,18 @@ class RowStitcher:
     def take(self, until: int) -> Float32[np.ndarray, "layer row col"]:
         """Gives out the rows before `until`; no tile may add to them afterwards."""
         count = until - self._first
+        if self._alone is not None:
+            done, self._alone, self._first = self._alone[:, :count], None, until
+            return done
         done = self._total[:, :count].copy()
         self._total[:, : -count or None] = self._total[:, count:].copy()
         self._total[:, self._total.shape[1] - count :] = 0.0
         self._first = until
         return done
+
+    def _is_alone(self, rows: Span, cols: Span) -> bool:
+        """Whether all that is still to come is this one tile: then there is nothing to blend."""
+        whole = (
+            rows.start == self._first and rows.settled == rows.stop and cols.stop - cols.start == self._total.shape[2]
+        )
+        return whole and bool((rows.weight == 1).all() and (cols.weight == 1).all())

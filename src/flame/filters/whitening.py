@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64
-from scipy.linalg import LinAlgError, cho_factor, eigh, solve_triangular
-from scipy.linalg.lapack import dpocon, dtrtri
 
 from flame.filters.errors import FilterError
 
@@ -62,6 +60,9 @@ def whitening(covariance: Float64[np.ndarray, "band band"], shrinkage: float = 0
     Raises:
         FilterError: If no band varies, or most directions do not.
     """
+    from scipy.linalg import LinAlgError, cho_factor, eigh  # 11 MB, which tiles with enough pixels do without
+    from scipy.linalg.lapack import dpocon, dtrtri
+
     variance = np.diagonal(covariance)
     live = _live_bands(variance)
     scale = np.sqrt(variance[live])
@@ -111,10 +112,10 @@ def leave_one_out_shrinkage(spectra: Float[np.ndarray, "band pixel"]) -> float:
         shrunk = (1.0 - shrinkage) * sample
         np.fill_diagonal(shrunk, np.diagonal(sample))
         try:
-            factor, _ = cho_factor(shrunk, lower=True, check_finite=False)
-        except LinAlgError:
+            factor = np.linalg.cholesky(shrunk)
+        except np.linalg.LinAlgError:
             continue
-        distance = np.square(solve_triangular(factor, centred, lower=True, check_finite=False)).sum(axis=0)
+        distance = np.square(np.linalg.solve(factor, centred)).sum(axis=0)
         others = 1.0 - (1.0 - shrinkage) / (count - 1) * distance
         if (others <= 0).any():
             continue

@@ -10,7 +10,7 @@ import numpy as np
 
 from flame.kernels.limits import SIDE, block_sizes
 
-__all__ = ["Image", "ImageStruct", "images", "pack"]
+__all__ = ["Image", "ImageStruct", "images", "pack", "struct_of"]
 
 
 class ImageStruct(ctypes.Structure):
@@ -48,6 +48,12 @@ class Image:
         """The image as the kernels take it, to be read with 1 x 1 or 3 x 3 taps."""
         stride, plane = (step // 4 for step in self._memory.strides[:2])
         return ImageStruct(self.pixels.ctypes.data, plane, stride, self.channels, kernel)
+
+
+def struct_of(planes: np.ndarray) -> ImageStruct:
+    """Planes (channel, row, col) float32 without a border, to be read with 1 x 1 taps; columns in whole steps."""
+    plane, stride = (step // 4 for step in planes.strides[:2])
+    return ImageStruct(planes.ctypes.data, plane, stride, len(planes), 1)
 
 
 def images(*structs: ImageStruct) -> Any:

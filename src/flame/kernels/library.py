@@ -36,6 +36,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "convolve": (*(*_ROWS, _IMAGE, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _INT, _INT, _IMAGE, _ADDRESS),),
     "convolve_down": (*_ROWS, _IMAGE, _INT, _ADDRESS, _ADDRESS, _INT, _IMAGE),
     "convolve_up": (*_ROWS, _IMAGE, _INT, _INT, _ADDRESS, _ADDRESS, _INT, _IMAGE),
+    "convolve_up_onto": (*_ROWS, _IMAGE, _INT, _INT, _ADDRESS, _ADDRESS, _ADDRESS, _IMAGE),
     "transform_rows": (*_ROWS, _IMAGE, _ADDRESS, _ADDRESS),
     "transform_parts": (),
     "lift": (*_ROWS, _ADDRESS, _INT, _LONG, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _IMAGE),
@@ -54,7 +55,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "block_sums": (*_ROWS, _ADDRESS, _INT, _LONG, _ADDRESS, _LONG, _ADDRESS),
     "fill_holes": (*_ROWS, _ADDRESS, _INT, _LONG, _ADDRESS, _LONG, _ADDRESS),
     "whiten": (*_ROWS, _ADDRESS, _INT, _LONG, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
-    "pixel_range": (*_ROWS, _INT, _ADDRESS, _LONG, _LONG, _LONG, _LONG, _ADDRESS, _ADDRESS),
+    "pixel_range": (*_ROWS, _INT, _ADDRESS, _LONG, _LONG, _LONG, _LONG, _ADDRESS, _ADDRESS, _ADDRESS, _LONG),
     "project_spectra": (
         *(*_ROWS, _INT, _ADDRESS, _LONG, _LONG, _LONG, _LONG, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _INT),
         *(_ADDRESS, _ADDRESS, _ADDRESS, _REAL, _REAL, _ADDRESS, _REAL, _ADDRESS, _INT, _INT, _INT),
@@ -73,11 +74,13 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
         *(*_ROWS, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _LONG, _LONG),
         *(_ADDRESS, _ADDRESS, _ADDRESS, _LONG, _ADDRESS),
     ),
+    "learn_room": (_ADDRESS, _ADDRESS),
+    "learn_filter": (_ADDRESS,),
     "largest_magnitude": (_ADDRESS, _LONG),
     "pixel_fields": (*_ROWS, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _REAL, _REAL, _REAL, _INT, _ADDRESS),
 }
 
-_TELLING = {"transform_parts": _INT, "filter_planes": _INT, "largest_magnitude": _REAL}
+_TELLING = {"transform_parts": _INT, "filter_planes": _INT, "learn_filter": _INT, "largest_magnitude": _REAL}
 """Kernels that give a number back, and of which kind."""
 
 

@@ -65,7 +65,7 @@ static void convolve_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
 #define BODY(size)                                                                                                  \
     convolve_block(                                                                                                 \
         size, o, row, at, job.width, tap, count, job.weight, job.bias, job.kind, wave, job.modes, job.factors,      \
-        job.onto, job.out, lanes)
+        job.onto, job.out, job.sums ? lanes : NULL)
             FOR_BLOCKS(job.out->channels, BODY);
 #undef BODY
         }
@@ -140,9 +140,11 @@ void EXPORT(convolve_down)(
     flame_share_rows(threads, rows, ROWS_AT_ONCE, halve_rows, &job);
 }
 
+/* With `beside`, `channels` rows of 2 STEP pixels, their 1x1 convolution by `beside_weight` is added. */
 INLINE void up_block(
     const int size, int o, ptrdiff_t at, ptrdiff_t width, const float *const *left, const float *const *right, int count,
-    const float *weight, ptrdiff_t weights, const float *bias, const int kind, float *to, ptrdiff_t plane) {
+    const float *weight, ptrdiff_t weights, const float *bias, const int kind, const float *const *beside, int channels,
+    const float *beside_weight, float *to, ptrdiff_t plane) {
     float both[2][MOST][STEP];
     UNROLL for (int side = 0; side < 2; side++) {
         vec acc[MOST][2];
@@ -154,11 +156,30 @@ INLINE void up_block(
         }
     }
     ptrdiff_t here = width - at < STEP ? width - at : STEP;
-    for (int c = 0; c < size; c++, to += plane)
-        for (ptrdiff_t i = 0; i < here; i++) {
-            to[2 * i] = both[0][c][i];
-            to[2 * i + 1] = both[1][c][i];
+    if (!beside) {
+        for (int c = 0; c < size; c++, to += plane)
+            for (ptrdiff_t i = 0; i < here; i++) {
+                to[2 * i] = both[0][c][i];
+                to[2 * i + 1] = both[1][c][i];
+            }
+        return;
+    }
+    float joined[MOST][2 * STEP];
+    for (int c = 0; c < size; c++)
+        for (ptrdiff_t i = 0; i < STEP; i++) {
+            joined[c][2 * i] = both[0][c][i];
+            joined[c][2 * i + 1] = both[1][c][i];
         }
+    for (int half = 0; half < 2; half++) {
+        vec acc[MOST][2];
+        UNROLL for (int c = 0; c < size; c++) {
+            acc[c][0] = load(joined[c] + half * STEP);
+            acc[c][1] = load(joined[c] + half * STEP + LANES);
+        }
+        accumulate(acc, size, beside, beside_weight + (ptrdiff_t)o * channels, channels, half * STEP);
+        UNROLL for (int c = 0; c < size; c++)
+            if (2 * here > half * STEP) put(to + c * plane + half * STEP, acc[c][0], acc[c][1], 2 * here - half * STEP);
+    }
 }
 
 typedef struct {
@@ -167,14 +188,17 @@ typedef struct {
     int images, kernel;
     const float *weight, *bias;
     int kind;
+    const float *beside;
     const image *out;
 } doubling;
 
 static void double_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
     const doubling job = *(const doubling *)given;
     const image *in = job.in, *out = job.out;
-    const int reach = job.kernel / 2;
-    const float *tap[2][MOST_TAPS];
+    const int reach = job.kernel / 2, kept = job.beside ? out->channels : 0;
+    const float *tap[2][MOST_TAPS], *old[MOST_WIDTH];
+    float before[MOST_WIDTH][2 * STEP]; /* what stood in the place of the output, which overwrites it */
+    for (int c = 0; c < kept; c++) old[c] = before[c];
     for (ptrdiff_t row = first; row < last; row++) {
         int parity = row % 2, count = 0;
         for (int i = 0; i < job.images; i++)
@@ -190,10 +214,12 @@ static void double_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
         const float *own = job.weight + 2 * parity * weights;
         for (ptrdiff_t at = 0; at < job.width; at += STEP) {
             float *to = out->data + row * out->stride + 2 * at;
-#define BODY(size)                                                                                              \
-    up_block(                                                                                                   \
-        size, o, at, job.width, tap[0], tap[1], count, own, weights, job.bias, job.kind, to + o * out->plane,   \
-        out->plane)
+            ptrdiff_t left = 2 * (job.width - at), held = left < 2 * STEP ? left : 2 * STEP;
+            for (int c = 0; c < kept; c++) memcpy(before[c], to + c * out->plane, (size_t)held * sizeof(float));
+#define BODY(size)                                                                                                \
+    up_block(                                                                                                     \
+        size, o, at, job.width, tap[0], tap[1], count, own, weights, job.bias, job.kind, job.beside ? old : NULL, \
+        out->channels, job.beside, to + o * out->plane, out->plane)
             FOR_BLOCKS(out->channels, BODY);
 #undef BODY
         }
@@ -206,7 +232,16 @@ static void double_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
 void EXPORT(convolve_up)(
     int32_t threads, int64_t rows, int64_t width, const image *in, int32_t images, int32_t kernel, const float *weight,
     const float *bias, int32_t kind, const image *out) {
-    doubling job = {width, in, images, kernel, weight, bias, kind, out};
+    doubling job = {width, in, images, kernel, weight, bias, kind, NULL, out};
+    flame_share_rows(threads, 2 * rows, ROWS_AT_ONCE, double_rows, &job);
+}
+
+/* The same without activation, and to it is added the 1x1 convolution by `beside` of what stands in `out`, which it takes the
+ * place of: a network's last way up and what goes past the others, without an image in between. */
+void EXPORT(convolve_up_onto)(
+    int32_t threads, int64_t rows, int64_t width, const image *in, int32_t images, int32_t kernel, const float *weight,
+    const float *bias, const float *beside, const image *out) {
+    doubling job = {width, in, images, kernel, weight, bias, LINEAR, beside, out};
     flame_share_rows(threads, 2 * rows, ROWS_AT_ONCE, double_rows, &job);
 }
 
@@ -266,16 +301,25 @@ typedef struct {
 static void lift_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
     const lifting job = *(const lifting *)given;
     const ptrdiff_t plane = job.block_rows * job.width;
-    const float *tap[MOST_TAPS];
+    const int count = job.bands + job.extras;
+    const float *from[MOST_TAPS], *tap[MOST_TAPS];
+    float held[count * STEP]; /* images are a power of two apart: in their places they would push each other out of the caches */
+    for (int i = 0; i < count; i++) tap[i] = held + i * STEP;
     for (ptrdiff_t row = first; row < last; row++) {
         const float *line = job.spectra + row / job.block_rows * job.bands * plane + row % job.block_rows * job.width;
-        for (int band = 0; band < job.bands; band++) tap[band] = line + band * plane;
-        for (int k = 0; k < job.extras; k++) tap[job.bands + k] = job.extra + (k * job.rows + row) * job.width;
+        for (int band = 0; band < job.bands; band++) from[band] = line + band * plane;
+        for (int k = 0; k < job.extras; k++) from[job.bands + k] = job.extra + (k * job.rows + row) * job.width;
         for (ptrdiff_t at = 0; at < job.width; at += STEP) {
-#define BODY(size)                                                                                                    \
-    convolve_block(                                                                                                   \
-        size, o, row, at, job.width, tap, job.bands + job.extras, job.weight, job.bias, LINEAR, NULL, 0, NULL, 0,     \
-        job.out, NULL)
+            for (int i = 0; i < count; i++) {
+                __builtin_prefetch(from[i] + at + AHEAD);
+                store(held + i * STEP, load(from[i] + at));
+                store(held + i * STEP + LANES, load(from[i] + at + LANES));
+            }
+            image here = *job.out;
+            here.data += row * here.stride + at;
+#define BODY(size)                                                                                                   \
+    convolve_block(                                                                                                  \
+        size, o, 0, 0, job.width - at, tap, count, job.weight, job.bias, LINEAR, NULL, 0, NULL, 0, &here, NULL)
             FOR_BLOCKS(job.out->channels, BODY);
 #undef BODY
         }
@@ -336,6 +380,7 @@ static void score_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
             FOR_BLOCKS(job.bands, BODY);
 #undef BODY
             put(job.score + row * width + at, sum[0], sum[1], width - at);
+            if (!job.clipped) continue;
             float *to = job.clipped->data + row * job.clipped->stride + at;
             put(to, smaller(larger(sum[0], zero), most), smaller(larger(sum[1], zero), most), width - at);
         }
@@ -346,7 +391,7 @@ static void score_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
  *
  * spectra holds blocks of `block_rows` rows, (block, band, row, col), width a multiple of TILE_STEP. weight is (block,
  * feature, band) for the spectral weight and behind it the same for the background; bias likewise. Out come the score and,
- * clipped to [0, most], the image that the segmentation head reads. */
+ * clipped to [0, most] and unless it is NULL, the image that the segmentation head reads. */
 void EXPORT(score)(
     int32_t threads, int64_t rows, int64_t width, const image *z, const float *spectra, int32_t bands, int64_t block_rows,
     const float *weight, const float *bias, const float *direction, float most, float *score, const image *clipped) {

@@ -19,6 +19,8 @@ typedef struct {
     ptrdiff_t stride, plane;
 } projection;
 
+#define STRETCH 256 /* pixels of a row that are fetched at a time */
+
 /* STEP pixels: their log-radiance, and what goes with it. */
 typedef struct {
     float logs[MOST_BANDS][STEP];
@@ -80,18 +82,23 @@ INLINE void find_place(const projection *job, pixels *to) {
     }
 }
 
-INLINE void read_pixels(const projection *job, ptrdiff_t row, ptrdiff_t at, ptrdiff_t count, pixels *to) {
+/* Copies a stretch of a row out of all bands, ones beyond its end. Bands are often a power of two apart: pixel by pixel they
+ * would push each other out of the caches before all of a line in memory is read. */
+INLINE void fetch_stretch(const projection *job, ptrdiff_t row, ptrdiff_t at, ptrdiff_t count, float to[][STRETCH]) {
     const float *line = row_of(&job->from, row) + at;
-    float rest[STEP];
-    to->bright[0] = to->bright[1] = splat(0.0f);
     for (int band = 0; band < job->bands; band++) {
         const float *from = line + band * job->from.band_stride;
-        if (count < STEP) {
-            for (int i = 0; i < STEP; i++) rest[i] = 1.0f;
-            memcpy(rest, from, (size_t)count * sizeof(float));
-            from = rest;
-        } else
-            __builtin_prefetch(from + AHEAD);
+        const ptrdiff_t ahead = band + 1 < job->bands ? job->from.band_stride : 0;
+        for (ptrdiff_t i = 0; i < count; i += 16) __builtin_prefetch(from + ahead + i);
+        memcpy(to[band], from, (size_t)count * sizeof(float));
+        for (ptrdiff_t i = count; i < STRETCH; i++) to[band][i] = 1.0f;
+    }
+}
+
+INLINE void read_pixels(const projection *job, float fetched[][STRETCH], ptrdiff_t within, ptrdiff_t row, ptrdiff_t at, ptrdiff_t count, pixels *to) {
+    to->bright[0] = to->bright[1] = splat(0.0f);
+    for (int band = 0; band < job->bands; band++) {
+        const float *from = fetched[band] + within;
         UNROLL for (int half = 0; half < 2; half++) {
             vec value = load(from + half * LANES);
             to->bright[half] += value * job->light[band];
@@ -195,12 +202,14 @@ static void project_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
     const responses functions = after(ground, packed(1 + job.directions), job.bands);
     const responses windows = after(functions, packed(job.functions), job.bands);
     pixels here;
+    float fetched[job.bands][STRETCH];
     for (int band = 0; band < job.bands; band++) here.tap[band] = here.logs[band];
     for (ptrdiff_t row = first; row < last; row++)
         for (ptrdiff_t at = 0; at < width; at += STEP) {
-            ptrdiff_t count = width - at < STEP ? width - at : STEP, place = row * job.stride + at;
+            ptrdiff_t count = width - at < STEP ? width - at : STEP, place = row * job.stride + at, within = at % STRETCH;
             vec made[8][2];
-            read_pixels(&job, row, at, count, &here);
+            if (!within) fetch_stretch(&job, row, at, width - at < STRETCH ? width - at : STRETCH, fetched);
+            read_pixels(&job, fetched, within, row, at, count, &here);
             find_estimate(&job, &here, levels, made);
             find_ground(&job, &here, ground, made);
             UNROLL for (int half = 0; half < 2; half++) {

@@ -69,34 +69,45 @@ typedef struct {
     int bands;
     const float *radiance;
     ptrdiff_t band_stride, row_stride, ring, begin;
-    float *low, *high;
+    float *low, *high, *sums;
+    ptrdiff_t every;
 } ranges;
+
+/* Adds a band of one row to the sum of those before. */
+INLINE void add_band(const float *from, float *sum, ptrdiff_t width, int begins) {
+    for (ptrdiff_t at = 0; at < width; at++) sum[at] = begins ? from[at] : sum[at] + from[at];
+}
 
 static void range_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
     const ranges job = *(const ranges *)given;
     ptrdiff_t whole = job.width / LANES * LANES;
     size_t left = (size_t)(job.width - whole) * sizeof(float);
-    for (ptrdiff_t row = first; row < last; row++) {
-        const float *from = job.radiance + (row + job.begin) % job.ring * job.row_stride;
-        float *least = job.low + row * job.width, *most = job.high + row * job.width, end[3][LANES] = {{0}};
-        for (int band = 0; band < job.bands; band++, from += job.band_stride) {
-            for (ptrdiff_t at = 0; at < whole; at += LANES)
+    for (int band = 0; band < job.bands; band++) /* several rows of a band stand together in memory */
+        for (ptrdiff_t row = first; row < last; row++) {
+            const float *from = job.radiance + (row + job.begin) % job.ring * job.row_stride + band * job.band_stride;
+            const ptrdiff_t ahead = band + 1 < job.bands ? job.band_stride : 0;
+            float *least = job.low + row * job.width, *most = job.high + row * job.width, end[3][LANES] = {{0}};
+            for (ptrdiff_t at = 0; at < whole; at += LANES) {
+                __builtin_prefetch(from + ahead + at); /* no processor foresees the step from band to band */
                 widen_range(load(from + at), least + at, most + at, band == 0);
+            }
+            if (job.sums && row % job.every == 0) add_band(from, job.sums + row / job.every * job.width, job.width, band == 0);
             if (!left) continue;
             memcpy(end[0], from + whole, left);
+            memcpy(end[1], least + whole, left);
+            memcpy(end[2], most + whole, left);
             widen_range(load(end[0]), end[1], end[2], band == 0);
+            memcpy(least + whole, end[1], left);
+            memcpy(most + whole, end[2], left);
         }
-        memcpy(least + whole, end[1], left);
-        memcpy(most + whole, end[2], left);
-    }
 }
 
 /* Least and greatest of each pixel's bands, NaN where one is, as images of (row, col): of the first `rows` of a ring of
- * rows whose first stands at `begin`. */
+ * rows whose first stands at `begin`. With `sums`, the sum over the bands of the pixels of every `every`-th row too. */
 void EXPORT(pixel_range)(
     int32_t threads, int64_t rows, int64_t width, int32_t bands, const float *radiance, int64_t band_stride,
-    int64_t row_stride, int64_t ring, int64_t begin, float *low, float *high) {
-    ranges job = {width, bands, radiance, band_stride, row_stride, ring, begin, low, high};
+    int64_t row_stride, int64_t ring, int64_t begin, float *low, float *high, float *sums, int64_t every) {
+    ranges job = {width, bands, radiance, band_stride, row_stride, ring, begin, low, high, sums, every};
     flame_share_rows(threads, rows, ROWS_AT_ONCE, range_rows, &job);
 }
 

@@ -1,6 +1,8 @@
 /* The noise-aware filter's sample of a tile: its spectra, and the sums over them, `flame.filters.noise_aware.sample`. */
 #include "noise_aware.h"
 
+#include "doubles.h"
+
 /* The logarithm of one band of some pixels; of the floor at brightness 1 where they are not usable. */
 INLINE void log_block(const float *from, const float *bright, const float *weight, float factor, float floor, float *to) {
     vec value = choose(load(weight) > 0.0f, load(from) * factor, splat(0.0f));
@@ -103,12 +105,9 @@ void EXPORT(sample_spectra)(
     flame_share_rows(threads, count, 1, sample_rows, &job);
 }
 
-/* Doubles in as many bytes as a vector of floats. */
-#define DOUBLES (LANES / 2)
 #define SUM_ROWS 4
+#define HELD (CHUNK / 2) /* pixels whose bands lie in the first-level cache while products are added */
 #define SUM_VECTORS 3 /* SUM_ROWS times as many sums in registers; SUM_STEP columns hold them, whatever the vectors */
-typedef double dvec __attribute__((vector_size(4 * LANES)));
-typedef double loose_doubles __attribute__((vector_size(4 * LANES), aligned(8), may_alias));
 
 typedef struct {
     ptrdiff_t count, layer;
@@ -142,13 +141,13 @@ INLINE void gather(const binning *job, ptrdiff_t chunk, ptrdiff_t side, double *
     }
 }
 
-/* Adds the products of SUM_ROWS bands with SUM_STEP others, over the pixels of a chunk. */
+/* Adds the products of SUM_ROWS bands with SUM_STEP others, over HELD pixels. */
 INLINE void add_products(const double *each, ptrdiff_t side, ptrdiff_t row, ptrdiff_t col, double *to) {
     dvec sums[SUM_ROWS][SUM_VECTORS];
     UNROLL for (int r = 0; r < SUM_ROWS; r++)
         UNROLL for (int v = 0; v < SUM_VECTORS; v++)
             sums[r][v] = *(const loose_doubles *)(to + r * side + v * DOUBLES);
-    for (int i = 0; i < CHUNK; i++, each += side)
+    for (int i = 0; i < HELD; i++, each += side)
         UNROLL for (int v = 0; v < SUM_VECTORS; v++) {
             dvec other = *(const loose_doubles *)(each + col + v * DOUBLES);
             UNROLL for (int r = 0; r < SUM_ROWS; r++) sums[r][v] += other * each[row + r];
@@ -169,9 +168,10 @@ static void bin_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
         memset(products, 0, (size_t)(side * side) * sizeof(double));
         for (ptrdiff_t chunk = job.edges[bin]; chunk < job.edges[bin + 1]; chunk++) {
             gather(&job, chunk, side, each, sums);
-            for (ptrdiff_t row = 0; row < side; row += SUM_ROWS)
-                for (ptrdiff_t col = row / width * width; col < side; col += width)
-                    add_products(each, side, row, col, products + row * side + col);
+            for (int part = 0; part < CHUNK / HELD; part++)
+                for (ptrdiff_t row = 0; row < side; row += SUM_ROWS)
+                    for (ptrdiff_t col = row / width * width; col < side; col += width)
+                        add_products(each + part * HELD * side, side, row, col, products + row * side + col);
         }
         for (ptrdiff_t row = 1; row < side; row++)
             for (ptrdiff_t col = 0; col < row; col++) products[row * side + col] = products[col * side + row];

@@ -182,11 +182,11 @@ class Detector:
             parts.append(engine.tile_row(span, lines.radiance[bands], lines.valid, lines.rgb))
             del lines  # else two rows of tiles would be in memory while the next is read
         deciding = time.perf_counter()
-        probability = np.concatenate([part.probability for part in parts])
-        score_ppm_m = np.concatenate([part.score_ppm_m for part in parts])
-        usable = np.concatenate([part.usable for part in parts])
+        probability = _joined([part.probability for part in parts])
+        score_ppm_m = _joined([part.score_ppm_m for part in parts])
+        usable = _joined([part.usable for part in parts])
         more = _more(parts, usable)
-        sigma_ppm_m = more.get("sigma_ppm_m")
+        sigma_ppm_m = more.get("sigma_ppm_m") if self._rule.core_sigmas else None
         sigmas = None if sigma_ppm_m is None else in_own_sigmas(score_ppm_m, sigma_ppm_m)
         mask = plume_mask(probability, usable, self._rule, sigmas)
         plumes = find_plumes(mask, probability, score_ppm_m)
@@ -197,7 +197,7 @@ class Detector:
             score_ppm_m=score_ppm_m,
             mask=mask,
             usable=usable,
-            quality=np.concatenate([part.quality for part in parts]),
+            quality=_joined([part.quality for part in parts]),
             plumes=plumes,
             tiles=tuple(tile for part in parts for tile in part.tiles),
             timings=engine.timings,
@@ -285,6 +285,8 @@ class Detector:
 
     def _fitting(self, scene: AnyScene) -> slice | list[int]:
         """Where the model's bands stand in the scene; a slice, which copies nothing, where they are neighbours."""
+        if scene.bands == self.manifest.bands:
+            return slice(0, len(scene.bands))
         chosen = fitting_bands(scene.bands, self.manifest.bands)
         if chosen is None:
             raise band_mismatch(self.manifest.bands, scene.bands, scene.acquisition.source or "the scene")
@@ -293,10 +295,15 @@ class Detector:
         return chosen
 
 
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    """Rows one under the other; those of one part are not copied."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
 def _more(parts: list[Rows], usable: Bool[np.ndarray, "row col"]) -> dict[str, Float32[np.ndarray, "row col"]]:
     """What else a model says of each pixel; standard deviations are infinite where nothing is known."""
     found = {}
     for name in parts[0].more_ppm_m:
-        layer = np.concatenate([part.more_ppm_m[name] for part in parts])
+        layer = _joined([part.more_ppm_m[name] for part in parts])
         found[f"{name}_ppm_m"] = known_sigma(layer, usable) if name.endswith("sigma") else layer
     return found

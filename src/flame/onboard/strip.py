@@ -186,13 +186,17 @@ class StripEngine:
         quality = quality[first - span.start : span.settled - span.start]
         judged = weight > 0
         # Where some of the overlapping tiles could not be judged, the others count in full.
-        for layer in (probability, score, *more):
-            np.divide(layer, weight, out=layer, where=judged)
-        quality[judged] &= ~np.uint8(_NOT_JUDGED)
-        quality[~judged & (quality & _NOT_JUDGED == 0)] |= np.uint8(Quality.TOO_FEW)
+        if not (weight == 1).all():
+            for layer in (probability, score, *more):
+                np.divide(layer, weight, out=layer, where=judged)
+        quality &= ~(judged.view(np.uint8) * np.uint8(_NOT_JUDGED))
+        if not judged.all():
+            quality[~judged & (quality & _NOT_JUDGED == 0)] |= np.uint8(Quality.TOO_FEW)
         usable = judged & ((quality & UNUSABLE) == 0)
-        named = {name: layer * self._tau_ppm_m for name, layer in zip(self._runtime.backend.more, more, strict=True)}
-        return Rows(first, probability, score * self._tau_ppm_m, usable, quality, reports, named)
+        for layer in (score, *more):
+            layer *= self._tau_ppm_m
+        named = dict(zip(self._runtime.backend.more, more, strict=True))
+        return Rows(first, probability, score, usable, quality, reports, named)
 
 
 def judge_tile(
@@ -242,10 +246,11 @@ def infer_tile(backend: Backend, tile: PreparedTile) -> Judged:
     assert tile.inputs is not None
     rows, cols = tile.usable.shape
     found = [layer[:rows, :cols] for layer in backend.infer(tile.inputs)]
-    maps = np.stack([*found, np.ones_like(found[0])])
-    maps[:-1] *= tile.usable
-    if not np.isfinite(maps).all():
-        raise ModelError(f"{backend.name}: the model gave NaN or infinity for a tile of finite inputs")
+    maps = np.ones((len(found) + 1, rows, cols), dtype=np.float32)
+    for layer, given in zip(maps, found, strict=False):
+        np.multiply(given, tile.usable, out=layer)
+        if not np.isfinite(layer).all():
+            raise ModelError(f"{backend.name}: the model gave NaN or infinity for a tile of finite inputs")
     return Judged(tile, maps, Quality.GOOD)
 
 

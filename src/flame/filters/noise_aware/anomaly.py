@@ -10,9 +10,11 @@ from jaxtyping import Float32, Float64
 from flame.filters.noise_aware.fit import Fit
 from flame.filters.noise_aware.moments import BinnedSample
 
-__all__ = ["Anomaly", "find_anomalies"]
+__all__ = ["DIRECTIONS", "Anomaly", "find_anomalies"]
 
-_DIRECTIONS = 8
+DIRECTIONS = 8
+"""Along which the ground varies most."""
+
 _MOST_Z = 10.0
 _PARTS = 24
 _ROUNDS = 12
@@ -65,7 +67,7 @@ def find_anomalies(
 ) -> Anomaly:
     """Directions of most clutter over noise, and how the spread of the estimate grows with the distance along them."""
     scale = np.sqrt(np.maximum(fit.mean_noise, 1e-6 * np.diagonal(fit.covariance)))
-    values, vectors = _leading(fit.covariance / np.outer(scale, scale), _DIRECTIONS)
+    values, vectors = _leading(fit.covariance / np.outer(scale, scale), DIRECTIONS)
     direction = (vectors / scale[:, None]).T
     anomaly = Anomaly(
         direction=direction,

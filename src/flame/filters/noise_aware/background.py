@@ -9,15 +9,16 @@ from jaxtyping import Bool, Float32, Float64
 
 from flame.filters.background import PIXELS_PER_BAND
 from flame.filters.noise_aware.anomaly import Anomaly, find_anomalies
-from flame.filters.noise_aware.fit import LEAST_BINS, Fit, fit_filter
+from flame.filters.noise_aware.compiled import learn_with_kernels
+from flame.filters.noise_aware.fit import LEAST_BINS, Fit, Ground, fit_filter
 from flame.filters.noise_aware.levels import Levels
 from flame.filters.noise_aware.moments import BinnedSample, bin_sample
 from flame.filters.noise_aware.noise_law import NoiseLaw, law_of_sensor
-from flame.filters.noise_aware.sample import RowSample, Scale, draw_sample
+from flame.filters.noise_aware.sample import RowSample, Scale, draw_sample, kernels_for
 from flame.filters.noise_aware.saturation import Saturation, saturation_of
 from flame.filters.noise_aware.settings import NoiseAwareSettings
 from flame.filters.noise_aware.smoothing import honest_factor, smooth
-from flame.filters.pixels import check_pixels
+from flame.filters.pixels import check_pixels, threads
 from flame.kernels import Kernels
 from flame.physics import ABSORPTION_UNIT_PPM_M, BandSet, unit_absorption
 
@@ -77,6 +78,26 @@ def _found_plume(
     return np.asarray(shrunk * surely)
 
 
+def _learn_with_numpy(
+    sample: RowSample,
+    binned: BinnedSample,
+    spectrum: Float64[np.ndarray, " band"],
+    settings: NoiseAwareSettings,
+    ring_noise: float,
+    given: NoiseLaw | None,
+) -> tuple[Ground, Anomaly]:
+    """All passes: the filter, and what is unusual."""
+    plume = np.zeros(binned.order.size, dtype=np.float32)
+    law = None
+    for number in range(settings.passes):
+        last = number == settings.passes - 1
+        fit = fit_filter(binned, plume, spectrum, settings, ring_noise=ring_noise, law=law, given=given, refine=last)
+        law = fit.law
+        if not last:
+            plume = _found_plume(sample, binned, fit, settings)
+    return fit, find_anomalies(binned, fit, spectrum, plume)
+
+
 def _darkest(law: NoiseLaw, scale: Scale, limit: float) -> float:
     """The brightness below which half of the bands are noisier than the limit."""
     read_out, shot = np.median(law.read_out), np.median(law.shot)
@@ -93,6 +114,7 @@ def estimate_background(
     *,
     first: int = 0,
     workers: int | None = None,
+    room: Float32[np.ndarray, " float"] | None = None,
 ) -> NoiseAwareBackground:
     """Learns a tile's ground and noise; plumes are found and subtracted between the passes.
 
@@ -108,6 +130,7 @@ def estimate_background(
         kernels: The kernels to use; those of this processor if None.
         first: Where in `radiance` the first row stands; after the last comes row 0.
         workers: Threads; as many as filters take if None.
+        room: Memory to work in, whose content is lost; new memory if None.
 
     Raises:
         FilterError: If there is nothing to learn from; the message says why.
@@ -116,7 +139,7 @@ def estimate_background(
     check_pixels(radiance, bands, valid)
     if radiance.strides[-1] != radiance.itemsize:  # sums in another order would differ in their last digits
         radiance = np.ascontiguousarray(radiance)
-    scale, sample = draw_sample(radiance, valid, settings, kernels, first=first, workers=workers)
+    scale, sample = draw_sample(radiance, valid, settings, kernels, first=first, workers=workers, room=room)
     live = scale.live
     spectrum = unit_absorption(bands)[live] / ABSORPTION_UNIT_PPM_M
     each = PIXELS_PER_BAND * len(spectrum)
@@ -124,20 +147,20 @@ def estimate_background(
     neighbours = settings.neighbours and int(np.count_nonzero(sample.has_ring)) >= 2 * each
     ring_noise = float(np.median(sample.ring_noise[sample.has_ring])) if neighbours else 1.0
     bins = min(settings.bins, count // each)
-    binned = bin_sample(sample, max(1, bins), neighbours=neighbours, kernels=kernels, workers=workers)
+    binned = bin_sample(sample, max(1, bins), neighbours=neighbours, kernels=kernels, workers=workers, room=room)
     given = None
     if bins < LEAST_BINS and settings.sensor is not None:
         full = law_of_sensor(settings.sensor, bands, np.maximum(scale.reference, 1e-6))
         given = NoiseLaw(full.read_out[live], full.shot[live])
-    plume = np.zeros(count, dtype=np.float32)
-    law = None
-    for number in range(settings.passes):
-        last = number == settings.passes - 1
-        fit = fit_filter(binned, plume, spectrum, settings, ring_noise=ring_noise, law=law, given=given, refine=last)
-        law = fit.law
-        if not last:
-            plume = _found_plume(sample, binned, fit, settings)
-    anomaly = find_anomalies(binned, fit, spectrum, plume)
+    kernels = kernels_for(radiance, kernels) if given is None else None
+    learned = None
+    if kernels is not None:
+        learned = learn_with_kernels(
+            *(kernels, binned, sample.shape, sample.step, spectrum, settings),
+            ring_noise=ring_noise,
+            workers=workers or threads(),
+        )
+    fit, anomaly = learned or _learn_with_numpy(sample, binned, spectrum, settings, ring_noise, given)
 
     def in_all_bands(values: Float64[np.ndarray, "*rows live"]) -> Float64[np.ndarray, "*rows band"]:
         full = np.zeros((*values.shape[:-1], live.size))

@@ -16,7 +16,7 @@ from flame.filters.noise_aware.noise_law import NoiseLaw, fit_law, implied_noise
 from flame.filters.noise_aware.settings import NoiseAwareSettings
 from flame.filters.whitening import leave_one_out_shrinkage
 
-__all__ = ["LEAST_BINS", "Fit", "at_noise", "fit_filter"]
+__all__ = ["LEAST_BINS", "Fit", "Ground", "at_noise", "fit_filter", "level_logs"]
 
 LEAST_BINS = 4
 """A noise law has three terms; it takes a bin more to see whether they fit."""
@@ -32,15 +32,14 @@ _ROUNDS = 12
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
-    """A filter in the live bands of a sample, and what it says of the sample's pixels.
+class Ground:
+    """A filter in the live bands of a sample.
 
     Attributes:
         law: Noise law.
         levels: Weights at each brightness.
         neighbour, neighbour_mean: Weights of the neighbours' spectra and their mean response.
         mean, covariance, mean_noise: Mean spectrum, its covariance, and the noise in that.
-        estimate_ppm_m, sigma_ppm_m: Linear estimate of each pixel.
     """
 
     law: NoiseLaw
@@ -50,6 +49,16 @@ class Fit:
     mean: Float64[np.ndarray, " band"]
     covariance: Float64[np.ndarray, "band band"]
     mean_noise: Float64[np.ndarray, " band"]
+
+
+@dataclass(frozen=True, eq=False)
+class Fit(Ground):
+    """The filter of one pass, and what it says of the sample's pixels.
+
+    Attributes:
+        estimate_ppm_m, sigma_ppm_m: Linear estimate of each pixel.
+    """
+
     estimate_ppm_m: Float32[np.ndarray, " pixel"]
     sigma_ppm_m: Float32[np.ndarray, " pixel"]
 
@@ -125,6 +134,12 @@ def _neighbour_direction(
     first, second = np.linalg.solve(response, [1.0, 0.0])
     direction = first * told + second * blind
     return np.asarray(direction - spectrum * (spectrum @ direction) / (spectrum @ spectrum))
+
+
+def level_logs(brightness: Float32[np.ndarray, " pixel"], levels: int) -> tuple[float, Float64[np.ndarray, " level"]]:
+    """Log-brightness of the first level and of all: from the darkest pixels to the brightest but for outliers."""
+    low, high = np.log(np.quantile(brightness, _ENDS))
+    return float(low), np.linspace(low, max(high, low + 0.01), levels)
 
 
 def _middle(values: Float32[np.ndarray, " pixel"]) -> float:
@@ -225,8 +240,7 @@ def fit_filter(
         covariance = np.block([[covariance, cross[:, None]], [cross[None], np.array([[power]])]])
     mean = mean[:bands]
 
-    low, high = np.log(np.quantile(binned.brightness, _ENDS))
-    logs = np.linspace(low, max(high, low + 0.01), settings.levels)
+    low, logs = level_logs(binned.brightness, settings.levels)
     noise = law.variance(np.exp(logs)).T
     each = at_noise(covariance, mean_noise, noise, law)
     target = np.append(spectrum, np.zeros(len(covariance) - bands))
@@ -238,7 +252,7 @@ def fit_filter(
         )
     solved /= power[:, None]
     levels = Levels(
-        first_log=float(low),
+        first_log=low,
         step_log=float(logs[1] - logs[0]),
         weight=solved[:, :bands],
         offset=solved[:, :bands] @ mean,

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float32, Float64
 
-__all__ = ["Levels"]
+__all__ = ["Levels", "places"]
+
+
+def places(
+    brightness: Float32[np.ndarray, ...], first_log: float, step_log: float, levels: int
+) -> Float32[np.ndarray, ...]:
+    """Where a brightness lies between levels evenly spaced in the logarithm: 0 at the first, held at both ends."""
+    place = (np.log(brightness) - np.float32(first_log)) / np.float32(step_log)
+    return np.asarray(np.clip(place, 0, levels - 1), dtype=np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,5 +41,4 @@ class Levels:
 
     def place(self, brightness: Float32[np.ndarray, ...]) -> Float32[np.ndarray, ...]:
         """Where a brightness lies between the levels: 0 at the first, held at both ends."""
-        place = (np.log(brightness) - np.float32(self.first_log)) / np.float32(self.step_log)
-        return np.asarray(np.clip(place, 0, len(self.offset) - 1), dtype=np.float32)
+        return places(brightness, self.first_log, self.step_log, len(self.offset))

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Float64, Int
 
-from flame.filters.noise_aware.sample import RowSample
+from flame.filters.noise_aware.sample import RowSample, piece_of
 from flame.filters.pixels import threads
 from flame.kernels import Kernels, load_kernels
 from flame.kernels.limits import CHUNK, MOST_BANDS, SUM_STEP
@@ -133,7 +133,13 @@ def _by_bin(values: Float[np.ndarray, "chunk ..."], edges: Int[np.ndarray, " edg
 
 
 def bin_sample(
-    sample: RowSample, bins: int, *, neighbours: bool, kernels: Kernels | None = None, workers: int | None = None
+    sample: RowSample,
+    bins: int,
+    *,
+    neighbours: bool,
+    kernels: Kernels | None = None,
+    workers: int | None = None,
+    room: Float32[np.ndarray, " float"] | None = None,
 ) -> BinnedSample:
     """Sorts a sample and adds it up.
 
@@ -143,6 +149,7 @@ def bin_sample(
         neighbours: Whether neighbours' spectra are looked at too.
         kernels: The kernels to use; those of this processor if None.
         workers: Threads; as many as filters take if None.
+        room: Memory that holds the sample's spectra, and behind them takes the chunks, if it is large enough.
     """
     used = np.flatnonzero(sample.usable)
     order = used[np.argsort(sample.brightness[used], kind="stable")].astype(np.int64, copy=False)
@@ -153,7 +160,10 @@ def bin_sample(
     if kernels is None:
         chunks, first, second = _add_up_with_numpy(sample, order, edges, neighbours)
     else:
-        chunks, first, second = _add_up(kernels, workers or threads(), sample, order, has_ring, edges, neighbours)
+        chunks = piece_of(
+            room, (count, (1 + neighbours) * len(sample.log_spectra), CHUNK), after=2 * sample.log_spectra.size
+        )
+        first, second = _add_up(kernels, workers or threads(), sample, order, has_ring, edges, chunks)
     brightness = sample.brightness[order]
     ends = np.minimum(edges * CHUNK, order.size)
     sizes = np.diff(ends)
@@ -180,19 +190,18 @@ def _add_up(
     order: Int[np.ndarray, " pixel"],
     has_ring: Bool[np.ndarray, " pixel"],
     edges: Int[np.ndarray, " edge"],
-    neighbours: bool,
-) -> _Sums:
-    """The pixels in chunks, and first and second moments of each bin."""
+    chunks: Float32[np.ndarray, "chunk band 64"],
+) -> tuple[Float64[np.ndarray, "bin band"], Float64[np.ndarray, "bin band band"]]:
+    """Fills the chunks with the pixels, and adds up first and second moments of each bin."""
     bands, pixels = sample.log_spectra.shape
-    parts, bins = 1 + neighbours, len(edges) - 1
+    parts, bins = chunks.shape[1] // bands, len(edges) - 1
     own, ring = (np.ascontiguousarray(part) for part in (sample.log_spectra, sample.ring))
     side = -(-parts * bands // SUM_STEP) * SUM_STEP
-    chunks = np.empty((int(edges[-1]), parts * bands, CHUNK), dtype=np.float32)
     first = np.empty((bins, parts * bands))
     second = np.empty((bins, side, side))
     address = [array.ctypes.data for array in (own, ring, order, has_ring, edges, chunks, first, second)]
     kernels.bin_spectra(workers, bins, order.size, pixels, bands, parts, *address)
-    return chunks, first, second[:, : parts * bands, : parts * bands]
+    return first, second[:, : parts * bands, : parts * bands]
 
 
 def _add_up_with_numpy(

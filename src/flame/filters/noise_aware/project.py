@@ -130,8 +130,10 @@ def _filled(
     rows: Float[np.ndarray, "row band"], offset: Float[np.ndarray, " row"]
 ) -> tuple[Float32[np.ndarray, "packed band"], Float32[np.ndarray, " packed"]]:
     """As many rows as the kernels can pack, the last of them zeros."""
-    more = packed_rows(len(rows)) - len(rows)
-    return np.pad(rows, ((0, more), (0, 0))).astype(np.float32), np.pad(offset, (0, more)).astype(np.float32)
+    count = packed_rows(len(rows))
+    full, shift = np.zeros((count, rows.shape[1]), dtype=np.float32), np.zeros(count, dtype=np.float32)
+    full[: len(rows)], shift[: len(rows)] = rows, offset
+    return full, shift
 
 
 def _linear(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from flame.kernels.limits import MOST_BANDS, MOST_COLUMNS
 
 __all__ = [
     *("FLOOR", "RowSample", "Scale", "cube_of", "draw_sample", "kernels_for", "neighbour_weight", "ring_kernel"),
-    "row_ring",
+    *("piece_of", "row_ring"),
 ]
 
 FLOOR = 0.2
@@ -128,6 +129,16 @@ def cube_of(
     return (radiance.ctypes.data, band_stride, row_stride, radiance.shape[1], first), radiance
 
 
+def piece_of(
+    room: Float32[np.ndarray, " float"] | None, shape: tuple[int, ...], after: int = 0
+) -> Float32[np.ndarray, ...]:
+    """An array in memory that is at hand, behind so many floats of it; new memory if there is none or too little."""
+    size = math.prod(shape)
+    if room is None or room.size < after + size:
+        return np.empty(shape, dtype=np.float32)
+    return room[after : after + size].reshape(shape)
+
+
 def draw_sample(
     radiance: Float32[np.ndarray, "band ring col"],
     valid: Bool[np.ndarray, "row col"],
@@ -136,6 +147,7 @@ def draw_sample(
     *,
     first: int = 0,
     workers: int | None = None,
+    room: Float32[np.ndarray, " float"] | None = None,
 ) -> tuple[Scale, RowSample]:
     """Looks at every k-th row and the rows beside it.
 
@@ -146,6 +158,7 @@ def draw_sample(
         kernels: The kernels to use; those of this processor if None.
         first: Where in `radiance` the first row stands; after the last comes row 0.
         workers: Threads; as many as filters take if None.
+        room: Memory for the kernels to put the spectra in, if it is large enough.
 
     Raises:
         FilterError: If a pixel marked valid holds no radiance, nothing varies, or nothing is lit.
@@ -168,7 +181,7 @@ def draw_sample(
     if kernels is None:
         spectra, images = _look_with_numpy(row_ring(radiance, len(valid), first), valid, rows, scale)
     else:
-        spectra, images = _look(kernels, radiance, valid, rows, scale, first=first, workers=workers)
+        spectra, images = _look(kernels, radiance, valid, rows, scale, first=first, workers=workers, room=room)
     brightness, noise, usable, has_ring = images.reshape(4, -1)
     if not usable.any():
         raise FilterError("no valid pixel is lit: there is no background to compare with")
@@ -193,13 +206,14 @@ def _look(
     *,
     first: int = 0,
     workers: int | None = None,
+    room: Float32[np.ndarray, " float"] | None = None,
 ) -> tuple[Float32[np.ndarray, "2 live pixel"], Float32[np.ndarray, "4 pixel"]]:
     """Log-radiance of pixels and of their neighbours; brightness, noise of the neighbours, usable, has neighbours."""
     cube, held = cube_of(radiance, first)
     seen = np.ascontiguousarray(valid)
     bands = np.flatnonzero(scale.live).astype(np.int32)
     size = len(middle) * valid.shape[1]
-    spectra = np.empty((2, len(bands), size), dtype=np.float32)
+    spectra = piece_of(room, (2, len(bands), size))
     images = np.empty((4, size), dtype=np.float32)
     light, factor, limits = scale.light, scale.factor, scale.limits
     kernels.sample_spectra(

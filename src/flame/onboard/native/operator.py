@@ -67,6 +67,16 @@ class Crew:
             *(bias.ctypes.data, kind, out.struct()),
         )
 
+    def up_onto(
+        self, sources: list[Image], weight: np.ndarray, bias: np.ndarray, beside: np.ndarray, to: Image
+    ) -> None:
+        """Transposed convolution of side 4 without activation, plus a 1 x 1 of what stands in `to`, in its place."""
+        read = images(*(source.struct() for source in sources))
+        self.kernels.convolve_up_onto(
+            *(self.threads, sources[0].rows, sources[0].cols, read, len(sources), 4, weight.ctypes.data),
+            *(bias.ctypes.data, beside.ctypes.data, to.struct()),
+        )
+
 
 def pack_scaled(weight: Float32[np.ndarray, "out in *side"], gate: Gate) -> np.ndarray:
     """Packed weights of a convolution whose first inputs are still to be multiplied by a gate."""

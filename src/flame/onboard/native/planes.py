@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float32
 
-from flame.kernels import Image, Kernels, images, pack
+from flame.kernels import Image, Kernels, images, pack, struct_of
 from flame.onboard.native.operator import Crew
 from flame.onboard.native.pyramid import Pyramid
 from flame.prepare.planes import MEANS
@@ -43,10 +43,8 @@ class NativePlanes:
         width, planes = arrays["lift.weight"].shape[:2]
         self._windows = len(arrays["weight_head.weight"])
         self._functions = len(arrays["functions"])
-        self._fields = Image(planes - self._functions - self._windows, *shape)
         self._scores = Image(2, *shape)
         self._trunk = Pyramid(self._crew, arrays, *shape)
-        self._unused = Image(1, *shape)
         self._score = np.zeros(shape, dtype=np.float32)
         self._lift = pack(arrays["lift.weight"].reshape(width, planes))
         heads = ("weight_head", "background_head")
@@ -61,7 +59,7 @@ class NativePlanes:
         self._rows, self._level = np.zeros_like(rows), level
         self.ask(rows, level)
         self._out = np.zeros((len(rows), *shape), dtype=np.float32)
-        self._told = np.zeros((4, *shape), dtype=np.float32)
+        self._told = self._out[:4]  # each pixel is told of by its own outputs alone: they make room for it
         self._ones = np.ones(self._windows, dtype=np.float32)
 
     def ask(self, rows: Float32[np.ndarray, "row output"], level: float) -> None:
@@ -83,7 +81,7 @@ class NativePlanes:
         self._lift_planes(planes)
         z = self._trunk.run()
         self._find_score(z, inputs)
-        self._segment(z)
+        self._segment(z, planes)
         means = planes[0, self._functions + MEANS.start :]
         images_of = (array.ctypes.data for array in (self._score, inputs["significance"], inputs["sigma"]))
         self._crew.kernels.tell_planes(
@@ -100,7 +98,6 @@ class NativePlanes:
             *(planes.ctypes.data, 0, self._lift.ctypes.data, self._arrays["lift.bias"].ctypes.data),
             self._trunk.lifted.struct(),
         )
-        self._fields.pixels[:] = planes[0, self._functions : planes.shape[1] - self._windows]
 
     def _find_score(self, z: Image, inputs: Mapping[str, np.ndarray]) -> None:
         """Starts as the filter's estimate; see `flame.models.plus.FlamePlus.score`."""
@@ -108,17 +105,19 @@ class NativePlanes:
         crew.kernels.score(
             *(crew.threads, *self._shape, z.struct(), windows.ctypes.data, self._windows, self._shape[0]),
             *(self._heads.ctypes.data, self._head_bias.ctypes.data, self._ones.ctypes.data, 0.0),
-            *(self._score.ctypes.data, self._unused.struct()),
+            *(self._score.ctypes.data, None),
         )
         crew.kernels.rescore(
             *(crew.threads, *self._shape, self._score.ctypes.data, windows.ctypes.data, self._windows),
             *(inputs["significance"].ctypes.data, inputs["sigma"].ctypes.data, self._scores.struct()),
         )
 
-    def _segment(self, z: Image) -> None:
+    def _segment(self, z: Image, planes: Float32[np.ndarray, "1 plane row col"]) -> None:
         arrays, crew = self._arrays, self._crew
         biases = [arrays[f"segmentation.{layer}.bias"] for layer in (0, 2)]
-        sources = (z.struct(3), self._scores.struct(3), self._fields.struct(1))
+        fields = planes[0, self._functions : planes.shape[1] - self._windows]
+        # One pixel at a time needs no border: the fields are read where they stand.
+        sources = (z.struct(3), self._scores.struct(3), struct_of(fields))
         crew.kernels.segment(
             *(crew.threads, *self._shape, images(*sources), len(sources)),
             *(self._near.ctypes.data, biases[0].ctypes.data, len(biases[0])),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from flame.kernels import Image, pack
-from flame.onboard.native.operator import LEAKY, LINEAR, Crew, pack_up
+from flame.onboard.native.operator import LEAKY, Crew, pack_up
 
 __all__ = ["Pyramid", "levels_of"]
 
@@ -27,15 +27,14 @@ class Pyramid:
         cols: Columns; both multiples of two to the power of the levels.
 
     Attributes:
-        lifted: The field to put in before `run`.
+        lifted: The field to put in before `run`, which leaves the features in its place.
     """
 
     def __init__(self, crew: Crew, arrays: Mapping[str, np.ndarray], rows: int, cols: int) -> None:
         self._crew = crew
         self._levels = levels_of(arrays)
         width = len(arrays["backbone.beside.weight"])
-        self.lifted, self._z = (Image(width, rows, cols) for _ in range(2))
-        self._nothing = np.zeros(width, dtype=np.float32)
+        self.lifted = Image(width, rows, cols)
         self._beside = pack(arrays["backbone.beside.weight"].reshape(width, -1))
         self._down, self._up = [], []
         self._fields: list[tuple[Image, Image]] = []
@@ -63,6 +62,5 @@ class Pyramid:
             here, risen = self._fields[level - 1]
             crew.up(sources, 4, *self._up[level], LEAKY, risen)
             sources = [risen, here]
-        crew.up(sources, 4, *self._up[0], LINEAR, self._z)
-        crew.convolve([(self.lifted, 1)], self._beside, self._nothing, LINEAR, self._z, onto=True)
-        return self._z
+        crew.up_onto(sources, *self._up[0], self._beside, self.lifted)
+        return self.lifted

@@ -16,6 +16,7 @@ from flame.filters.noise_aware.smoothing import gaussian_taps
 from flame.kernels import Kernels, KernelsError
 from flame.kernels.limits import MOST_BANDS, MOST_BLUR, MOST_COLUMNS, MOST_RESPONSES, TILE_STEP, packed_rows
 from flame.physics import BandSet
+from flame.prepare.level import PixelRange
 from flame.prepare.planes.preparer import (
     MOST_SHARE,
     MOST_SIGMA_PPM_M,
@@ -77,16 +78,16 @@ class CompiledPlanes:
         )
 
     def find_range(
-        self, radiance: Float32[np.ndarray, "band ring col"], rows: int, first: int
-    ) -> Float32[np.ndarray, "2 row col"]:
-        """Least and greatest radiance of each pixel, NaN where a band is; good until the next call."""
+        self, radiance: Float32[np.ndarray, "band ring col"], rows: int, first: int, every: int
+    ) -> PixelRange:
+        """Least and greatest radiance of each pixel, and the sums of every so many rows; good until the next call."""
         bands, _, cols = radiance.shape
         cube, held = cube_of(radiance, first)
-        range_of = self._work[: 2 * rows * cols].reshape(2, rows, cols)
-        low, high = (image.ctypes.data for image in range_of)
-        self._kernels.pixel_range(self._workers, rows, cols, bands, *cube, low, high)
+        low, high, sums = self._work[: 3 * rows * cols].reshape(3, rows, cols)
+        addresses = (image.ctypes.data for image in (low, high, sums))
+        self._kernels.pixel_range(self._workers, rows, cols, bands, *cube, *addresses, every)
         del held
-        return range_of
+        return PixelRange(low, high, sums[: -(-rows // every)])
 
     def make(
         self, radiance: Float32[np.ndarray, "band ring col"], valid: Bool[np.ndarray, "row col"], first: int
@@ -103,7 +104,10 @@ class CompiledPlanes:
         """
         rows, cols = valid.shape
         kernels, workers = self._kernels, self._workers
-        background = estimate_background(radiance, self._bands, valid, None, kernels, first=first, workers=workers)
+        room = self.inputs["planes"].reshape(-1)  # nobody needs them before the pass over the cube
+        background = estimate_background(
+            radiance, self._bands, valid, None, kernels, first=first, workers=workers, room=room
+        )
         also = self._spectral_rows(background)
         layers = self._work[: 8 * rows * cols].reshape(8, rows, cols)
         seen = project(background, radiance, valid, kernels, first=first, workers=workers, also=also, out=layers)

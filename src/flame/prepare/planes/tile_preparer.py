@@ -11,7 +11,7 @@ from flame.filters.noise_aware.sample import row_ring
 from flame.filters.pixels import threads as filter_threads
 from flame.kernels import Kernels, load_kernels
 from flame.physics import BandSet
-from flame.prepare.level import find_floor
+from flame.prepare.level import PixelRange, find_floor
 from flame.prepare.planes.compiled import CompiledPlanes, room_for_planes
 from flame.prepare.planes.preparer import PlaneTile, SpectralView, function_noise, prepare_planes
 from flame.prepare.planes.settings import PlaneSettings
@@ -96,9 +96,11 @@ class PlanePreparer:
         rows, cols = valid.shape
         if (rows, cols) != self.shape:
             return self._smaller(rows, cols).prepare(radiance, valid, rgb, first)
-        floor, _ = find_floor(radiance, valid, self._pixels, first)
-        low, high = self._range(radiance, rows, first)
-        quality = pixel_quality(low, high, valid, self._pixels.saturation_radiance, floor)
+        seen = self._range(radiance, rows, first)
+        floor = seen.floor(len(radiance), valid, self._pixels)
+        if floor is None:
+            floor, _ = find_floor(radiance, valid, self._pixels, first)
+        quality = pixel_quality(seen.lowest, seen.highest, valid, self._pixels.saturation_radiance, floor)
         usable = (quality & UNUSABLE) == 0
         try:
             # Threads of BLAS gain nothing on matrices this small, and on a busy computer they wait for each other.
@@ -115,15 +117,13 @@ class PlanePreparer:
             self._others = {(rows, cols): PlanePreparer(*self._made_with, (rows, cols), *self._how)}
         return self._others[rows, cols]
 
-    def _range(
-        self, radiance: Float32[np.ndarray, "band ring col"], rows: int, first: int
-    ) -> Float32[np.ndarray, "2 row col"]:
+    def _range(self, radiance: Float32[np.ndarray, "band ring col"], rows: int, first: int) -> PixelRange:
         """Least and greatest radiance of each pixel."""
         if self._compiled is not None:
-            return self._compiled.find_range(radiance, rows, first)
+            return self._compiled.find_range(radiance, rows, first, self._pixels.level_step)
         tile = row_ring(radiance, rows, first)
         with np.errstate(invalid="ignore"):
-            return np.stack([tile.min(axis=0), tile.max(axis=0)])
+            return PixelRange(tile.min(axis=0), tile.max(axis=0))
 
     def _made(
         self, radiance: Float32[np.ndarray, "band ring col"], usable: Bool[np.ndarray, "row col"], first: int
