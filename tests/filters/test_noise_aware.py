@@ -345,3 +345,11 @@ def test_noise_limit_decides_what_is_too_dark():
     assert strict.brightness[strict.usable].min() > usual.brightness[~strict.usable].max()
     darker = NoiseAwareSettings(background=BackgroundSettings(min_albedo=0.8))
     assert noise_aware_fields(*tile.inputs, darker).usable.mean() < 0.9
+
+
+def test_bands_that_are_copies_are_refused_in_words():
+    radiance, bands, valid = simulated_tile(seed=3, size=64, peak_ppm_m=0.0).inputs
+    radiance = radiance.copy()
+    radiance[1::2] = radiance[::2]
+    with pytest.raises(FilterError, match="bands made of others"):
+        estimate_background(radiance, bands, valid)

@@ -8,9 +8,10 @@ import numpy as np
 from jaxtyping import Bool, Float32, Float64
 
 from flame.filters.background import PIXELS_PER_BAND
+from flame.filters.errors import FilterError
 from flame.filters.noise_aware.anomaly import Anomaly, find_anomalies
 from flame.filters.noise_aware.compiled import learn_with_kernels
-from flame.filters.noise_aware.fit import LEAST_BINS, Fit, Ground, fit_filter
+from flame.filters.noise_aware.fit import LEAST_BINS, NO_INVERSE, Fit, Ground, fit_filter
 from flame.filters.noise_aware.levels import Levels
 from flame.filters.noise_aware.moments import BinnedSample, bin_sample
 from flame.filters.noise_aware.noise_law import NoiseLaw, law_of_sensor
@@ -86,16 +87,25 @@ def _learn_with_numpy(
     ring_noise: float,
     given: NoiseLaw | None,
 ) -> tuple[Ground, Anomaly]:
-    """All passes: the filter, and what is unusual."""
+    """All passes: the filter, and what is unusual.
+
+    Raises:
+        FilterError: If the covariance has no inverse.
+    """
     plume = np.zeros(binned.order.size, dtype=np.float32)
     law = None
-    for number in range(settings.passes):
-        last = number == settings.passes - 1
-        fit = fit_filter(binned, plume, spectrum, settings, ring_noise=ring_noise, law=law, given=given, refine=last)
-        law = fit.law
-        if not last:
-            plume = _found_plume(sample, binned, fit, settings)
-    return fit, find_anomalies(binned, fit, spectrum, plume)
+    try:
+        for number in range(settings.passes):
+            last = number == settings.passes - 1
+            fit = fit_filter(
+                binned, plume, spectrum, settings, ring_noise=ring_noise, law=law, given=given, refine=last
+            )
+            law = fit.law
+            if not last:
+                plume = _found_plume(sample, binned, fit, settings)
+        return fit, find_anomalies(binned, fit, spectrum, plume)
+    except np.linalg.LinAlgError:
+        raise FilterError(NO_INVERSE) from None
 
 
 def _darkest(law: NoiseLaw, scale: Scale, limit: float) -> float:

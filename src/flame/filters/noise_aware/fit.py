@@ -16,8 +16,9 @@ from flame.filters.noise_aware.noise_law import NoiseLaw, fit_law, implied_noise
 from flame.filters.noise_aware.settings import NoiseAwareSettings
 from flame.filters.whitening import leave_one_out_shrinkage
 
-__all__ = ["LEAST_BINS", "Fit", "Ground", "at_noise", "fit_filter", "level_logs"]
+__all__ = ["LEAST_BINS", "NO_INVERSE", "Fit", "Ground", "at_noise", "fit_filter", "level_logs"]
 
+NO_INVERSE = "the covariance of this image has no inverse; was noise removed from it, or bands made of others?"
 LEAST_BINS = 4
 """A noise law has three terms; it takes a bin more to see whether they fit."""
 
@@ -247,9 +248,7 @@ def fit_filter(
     solved = np.linalg.solve(each, np.repeat(target[None, :, None], settings.levels, axis=0))[..., 0]
     power = solved @ target
     if not (power > 0).all():
-        raise FilterError(
-            "the covariance of this image has no inverse; was noise removed from it, or bands made of others?"
-        )
+        raise FilterError(NO_INVERSE)
     solved /= power[:, None]
     levels = Levels(
         first_log=low,
