@@ -307,7 +307,7 @@ def test_it_prints_on_few_pages_without_buttons(open_page, report, tmp_path):
 def test_it_says_the_essential_without_a_script(browser, report):
     page = browser.new_context(java_script_enabled=False).new_page()
     page.goto(report.as_uri())
-    assert "2 methane plumes, the largest 1,230 ± 310 kg/h" in page.text_content("h1")
+    assert "2 methane plumes, the strongest 1,230 ± 310 kg/h" in page.text_content("h1")
     assert page.locator("#ground").is_visible()
     assert page.locator("#plume-A .plot").first.is_visible()
     page.context.close()

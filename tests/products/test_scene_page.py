@@ -100,13 +100,24 @@ def test_data_for_the_script_cannot_end_it(tmp_path):
 
 def test_the_page_says_the_numbers_with_their_sigmas(tmp_path):
     page = _page(tmp_path)
-    assert "2 methane plumes, the largest 1,230 ± 310 kg/h" in page
+    assert "2 methane plumes, the strongest 1,230 ± 310 kg/h" in page
     for words in ("41.2 ± 3.4 kg", "290 ± 25 kg/h", "32.10000°", "2,300 ± 180 ppm m", "p ≤ 0.003", "a mast near by"):
         assert words in page, words
     assert "What this scene could have shown" in page
     assert "340 kg/h" in page
     assert "spectrum not checked" in page
     assert "spectrum agrees with methane" in page
+
+
+def test_the_headline_is_of_the_highest_rate_not_of_the_most_mass(tmp_path):
+    scene = sample_scene()
+    maps = sample_maps(scene)
+    record = sample_record(scene, maps)
+    first, second = record.plumes
+    stronger = replace(first.rates[0], kg_h=5000.0)
+    record = replace(record, plumes=(first, replace(second, rates=(stronger,))))
+    write_scene_page(tmp_path / "report.html", scene, maps, record, sample_report())
+    assert "2 methane plumes, the strongest 5,000 ±" in (tmp_path / "report.html").read_text()
 
 
 def test_a_calm_and_the_law_of_a_rate_stand_beside_the_numbers(tmp_path):

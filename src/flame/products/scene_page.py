@@ -103,6 +103,10 @@ class _Page:
             return "No methane plume found"
         if len(plumes) == 1:
             return f"One methane plume: {headline(plumes[0])}"
+        # The plume of the most mass need not be that of the highest rate.
+        strongest = max(plumes, key=lambda plume: 0.0 if plume.rate is None else plume.rate.kg_h)
+        if strongest.rate is not None:
+            return f"{len(plumes)} methane plumes, the strongest {headline(strongest)}"
         return f"{len(plumes)} methane plumes, the largest {headline(plumes[0])}"
 
     def data(self) -> dict[str, Any]:
