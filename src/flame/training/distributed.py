@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +32,14 @@ def join() -> World:
         return World()
     if not dist.is_initialized():
         dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+        atexit.register(_leave)
     return World(dist.get_rank(), dist.get_world_size(), int(os.environ.get("LOCAL_RANK", "0")))
+
+
+def _leave() -> None:
+    """Ends the group before the interpreter ends: its threads, left to die with the process, now and then abort it."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 @contextmanager
