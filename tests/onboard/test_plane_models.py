@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from flame.detection import DecisionRule, Plume, plume_labels, plume_mask
-from flame.models.plus import LEVELS_PPM_M, FlamePlus, PlusSettings
+from flame.models.plus import LEVELS_PPM_M, FlamePlus
 from flame.onboard import Detector, ModelError, ModelPackage, StreamError, load_model, sha256_of, write_package
 from flame.onboard.asked import Asked
 from flame.onboard.detectors import Detectors
@@ -22,7 +22,7 @@ from flame.pipeline.export_plus import _torch_outline, _verify, plane_batch, plu
 from flame.prepare.planes import prepare_planes
 from flame.scene import Scene
 from flame.simulate import preset, simulate_tile, tile_generator
-from tiny_models import filter_model
+from tiny_models import filter_model, random_plus
 
 POINTS = {
     "high-recall": OperatingPoint(0.2, 1.0),
@@ -33,14 +33,7 @@ POINTS = {
 
 @pytest.fixture(scope="module")
 def model() -> FlamePlus:
-    torch.manual_seed(0)
-    made = FlamePlus(PlusSettings(functions=5, width=8, hidden=8)).eval()
-    with torch.no_grad():
-        made.project.weight.mul_(20.0)
-        made.project.bias.zero_()
-        made.weight_head.weight.normal_(0, 0.3)
-        made.background_head.weight.normal_(0, 0.3)
-    return made
+    return random_plus()
 
 
 @pytest.fixture(scope="module")

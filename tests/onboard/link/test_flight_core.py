@@ -8,10 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from flame.models.plus import FlamePlus, PlusSettings
 from flame.onboard import Detector, ModelPackage, write_package
 from flame.onboard.asked import Asked
 from flame.onboard.downlink import PlumePacket
@@ -27,7 +25,7 @@ from flame.onboard.manifest import OperatingPoint
 from flame.pipeline.export_plus import plus_package
 from flame.scene import Scene
 from flame.simulate import preset, simulate_tile, tile_generator
-from tiny_models import filter_model
+from tiny_models import filter_model, random_plus
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 SIDE = 64
@@ -40,15 +38,7 @@ POINTS = {
 
 @pytest.fixture(scope="module")
 def package() -> ModelPackage:
-    """A network of random weights, whose plumes have peaks of 0.3 to 0.8 standard deviations."""
-    torch.manual_seed(0)
-    made = FlamePlus(PlusSettings(functions=5, width=8, hidden=8)).eval()
-    with torch.no_grad():
-        made.project.weight.mul_(20.0)
-        made.project.bias.zero_()
-        made.weight_head.weight.normal_(0, 0.3)
-        made.background_head.weight.normal_(0, 0.3)
-    return plus_package(made, 64, "tiny-plus", POINTS, {}, {}, "memory")
+    return plus_package(random_plus(), 64, "tiny-plus", POINTS, {}, {}, "memory")
 
 
 @pytest.fixture(scope="module")
