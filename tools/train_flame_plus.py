@@ -8,6 +8,9 @@ A killed run goes on with the same command. Ground is kept beside the run (`grou
 from __future__ import annotations
 
 import argparse
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -23,12 +26,30 @@ from flame.simulate import (
     preset,
     save_backgrounds,
 )  # fmt: skip
+from flame.simulate.backgrounds import Background
 from flame.training.fresh_run import FreshRunSettings, train_fresh
-from flame.training.fresh_tiles import FreshSource
+from flame.training.fresh_tiles import SENSOR_SHARES, FreshSource, SensorShare
 from flame.training.real_ground import real_ground
+from flame.workers import threads_each
 
 SENSORS = ("aviris-ng", "emit", "enmap", "prisma", "tanager-1", "aviris-3")
 GROUND_PX = 256
+
+
+def draw_ground(seed: int, index: int) -> Background:
+    """Simulated ground by its number."""
+    rng = np.random.default_rng((seed, 77, index))
+    return draw_background(rng, preset("wide", size=GROUND_PX), f"wide-{index}")
+
+
+def draw_grounds(seed: int, count: int, workers: int) -> list[Background]:
+    """Simulated grounds, each drawn on one core."""
+    grounds = []
+    with threads_each(1), ProcessPoolExecutor(workers, get_context("spawn")) as crew:
+        for ground in crew.map(partial(draw_ground, seed), range(count)):
+            grounds.append(ground)
+            print(f"ground {len(grounds)} of {count}", flush=True)
+    return grounds
 
 
 def main() -> None:
@@ -36,12 +57,15 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("folder", type=Path)
     asked.add_argument("--minutes", type=float, default=60.0)
+    asked.add_argument("--steps", type=int, default=0, help="train so many steps instead of some minutes")
     asked.add_argument("--real", type=Path, action="append", default=[], help="a plume-free scene; repeat it")
     asked.add_argument("--ground", type=int, default=160, help="simulated grounds")
     asked.add_argument("--ground-file", type=Path, help="where they are kept; beside the run unless given")
     asked.add_argument("--seed", type=int, default=0)
     asked.add_argument("--start", type=Path, help="a trained network to go on from")
     asked.add_argument("--rate", type=float, default=2e-3, help="learning rate at the start")
+    asked.add_argument("--sensor", action="append", default=[], help="train on tiles of this sensor alone; repeat it")
+    asked.add_argument("--fixed-bands", action="store_true", help="weights for bands, not wavelengths; one sensor")
     asked.add_argument("--functions", type=int, default=16)
     asked.add_argument("--no-fields", action="store_true")
     asked.add_argument("--no-score", action="store_true")
@@ -53,15 +77,12 @@ def main() -> None:
     asked.add_argument("--workers", type=int, default=2, help="processes that draw tiles")
     asked.add_argument("--threads", type=int, default=2, help="threads that the network is trained on")
     given = asked.parse_args()
+    if given.fixed_bands and len(given.sensor) != 1:
+        asked.error("--fixed-bands needs one --sensor")
     given.folder.mkdir(parents=True, exist_ok=True)
     kept = given.ground_file or given.folder / "ground.npz"
     if not kept.is_file():
-        grounds = []
-        for index in range(given.ground):
-            rng = np.random.default_rng((given.seed, 77, index))
-            grounds.append(draw_background(rng, preset("wide", size=GROUND_PX), f"wide-{index}"))
-            print(f"ground {index + 1} of {given.ground}", flush=True)
-        save_backgrounds(kept, grounds)
+        save_backgrounds(kept, draw_grounds(given.seed, given.ground, given.workers))
     rng = np.random.default_rng((given.seed, 78))
     scenes = {path.stem: open_scene(path).methane() for path in given.real}
     plume = PlumeSettings(source_shares=(0.25, 0.55, 0.15, 0.05))
@@ -71,6 +92,8 @@ def main() -> None:
         plumes=[make_plume_pool(rng, 80, GROUND_PX, pixel_m, plume) for pixel_m in (5.0, 30.0, 60.0)],
         noise=NoisePool(rng, 1 << 26),
         real_share=given.real_share,
+        sensors=[SensorShare(name, 1.0) for name in given.sensor] or SENSOR_SHARES,
+        fixed_bands=given.fixed_bands,
     )
     settings = PlusSettings(
         functions=given.functions,
@@ -82,14 +105,14 @@ def main() -> None:
     )
     run = FreshRunSettings(
         minutes=given.minutes,
+        steps=given.steps,
         rate=given.rate,
         workers=given.workers,
         threads=given.threads,
         large_share=given.large_share,
     )
-    train_fresh(
-        given.folder, source, settings, run, given.seed, {"real": sorted(scenes), "seed": given.seed}, given.start
-    )
+    facts = {"real": sorted(scenes), "seed": given.seed, "sensors": given.sensor, "fixed_bands": given.fixed_bands}
+    train_fresh(given.folder, source, settings, run, given.seed, facts, given.start)
 
 
 if __name__ == "__main__":

@@ -36,9 +36,10 @@ def _pool(_process: int) -> ThreadPoolExecutor:
 
 
 def threads() -> int:
-    """How many threads a filter takes on this machine."""
+    """How many threads a filter takes on this machine: its cores, or fewer if OMP_NUM_THREADS says so."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(MAX_THREADS, cores)
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return min(MAX_THREADS, cores, int(asked) if asked.isdecimal() and int(asked) else cores)
 
 
 def _shared_out(work: Callable[[range], list[Result]], items: range, least: int) -> list[Result]:

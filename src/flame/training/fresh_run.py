@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Generator
 from dataclasses import asdict, dataclass
@@ -14,6 +15,7 @@ import torch
 import torch.multiprocessing as processes
 import torch.nn.functional as F
 from jaxtyping import Float64
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from flame.errors import FlameError
@@ -38,6 +40,7 @@ class FreshRunSettings:
 
     Attributes:
         minutes: How long it trains in all; the learning rate falls with the time.
+        steps: How many steps it trains in place of a time, for runs that are to be compared; 0: by the time.
         rate: Learning rate at the start.
         warmup_steps: Steps until it is reached.
         averaging: Decay of the average of the weights that is kept.
@@ -54,6 +57,7 @@ class FreshRunSettings:
     """
 
     minutes: float = 60.0
+    steps: int = 0
     rate: float = 2e-3
     warmup_steps: int = 50
     averaging: float = 0.999
@@ -140,8 +144,13 @@ def learn_conditioning(
 def _draw_for_ever(
     number: int, source: FreshSource, seed: int, first: int, run: FreshRunSettings, large: object, out: object
 ) -> None:
-    """A worker: batches by their numbers, so that no two workers and no resumed run draw the same."""
+    """A worker: batches by their numbers, so that no two workers and no resumed run draw the same.
+
+    It takes one core: small products on two threads of a busy machine wait for each other most of the time.
+    """
     torch.set_num_threads(1)
+    threadpool_limits(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
     index = first + number
     while True:
         bigger = bool(large.value)  # type: ignore[attr-defined]
@@ -236,7 +245,7 @@ def _trained(
     batches: list[FreshBatch] = []
     while True:
         seconds = before_s + time.monotonic() - began
-        share = min(1.0, seconds / (60.0 * run.minutes))
+        share = min(1.0, step / run.steps if run.steps else seconds / (60.0 * run.minutes))
         if share >= 1.0:
             break
         large.value = int(share > 1.0 - run.large_share)
@@ -278,7 +287,7 @@ def _trained(
             save_plus(folder / FILE, settings, average, {"step": step, "run": asdict(run), **(facts or {})})
             saved = time.monotonic()
     coming.close()
-    _checkpoint(checkpoint, model, optimizer, average, step, 60.0 * run.minutes, drawn)
+    _checkpoint(checkpoint, model, optimizer, average, step, seconds, drawn)
     save_plus(folder / FILE, settings, average, {"step": step, "run": asdict(run), **(facts or {})})
     model.load_state_dict(average)
     return model.eval()

@@ -7,21 +7,21 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float32
+from jaxtyping import Bool, Float32, Float64
 from scipy.ndimage import gaussian_filter
 from torch import Tensor
 
 from flame.errors import FlameError
 from flame.models.plus import SpectralBatch
 from flame.physics import BandSet, sensor
-from flame.prepare.planes import PlaneSettings, band_weights, prepare_planes
+from flame.prepare.planes import GRID_NM, PlaneSettings, band_weights, prepare_planes
 from flame.simulate import FreshTiles, NoisePool, PlumePool
 from flame.simulate.backgrounds import Background
 from flame.simulate.foreign import ForeignSettings
 from flame.simulate.respectral import RespectralSettings
 from flame.simulate.settings import FreshSettings, InstrumentSettings, Range
 
-__all__ = ["FreshBatch", "FreshSource", "SensorShare", "draw_batch"]
+__all__ = ["SENSOR_SHARES", "FreshBatch", "FreshSource", "SensorShare", "draw_batch", "own_weights"]
 
 _LABEL_SMOOTHING_PX = 0.5
 _TRIES = 20
@@ -99,6 +99,9 @@ class FreshSource:
         real_share: How often real ground is taken where a sensor has any.
         settings: How ground is changed.
         planes: How planes are made.
+        sensors: How often tiles of each sensor are drawn.
+        fixed_bands: Whether learned functions have a value for each band of the one sensor there is, in place of one for
+            each wavelength; for ablations, because such a network serves no other sensor.
         respectral: How the spectra of real ground are changed; None: not at all.
     """
 
@@ -116,6 +119,8 @@ class FreshSource:
         )
     )
     planes: PlaneSettings = field(default_factory=PlaneSettings)
+    sensors: Sequence[SensorShare] = SENSOR_SHARES
+    fixed_bands: bool = False
     respectral: RespectralSettings | None = field(default_factory=RespectralSettings)
 
     @property
@@ -154,13 +159,17 @@ def _random_bands(rng: np.random.Generator) -> BandSet:
     return BandSet(centres, np.full(centres.size, max(4.5, step * float(rng.uniform(1.0, 1.5)))))
 
 
+def own_weights(bands: BandSet) -> Float64[np.ndarray, "cell band"]:
+    """What stands for `band_weights` where functions have a value for each band: each band is a cell of its own."""
+    return np.eye(len(GRID_NM), len(bands))
+
+
 def draw_batch(
     rng: np.random.Generator,
     source: FreshSource,
     size: int,
     count: int,
     name: str | None = "",
-    shares: Sequence[SensorShare] = SENSOR_SHARES,
 ) -> FreshBatch:
     """A batch of fresh tiles of one sensor.
 
@@ -170,7 +179,6 @@ def draw_batch(
         size: Rows and columns of a tile.
         count: How many tiles.
         name: The sensor; drawn by its share if empty.
-        shares: The shares.
 
     Raises:
         FlameError: If no tile could be prepared.
@@ -178,8 +186,8 @@ def draw_batch(
     if size > source.largest:
         raise FlameError(f"tiles of {size} pixels cannot be cut from ground of {source.largest}; make larger ground")
     if name == "":
-        weights = np.array([share.share for share in shares])
-        name = shares[int(rng.choice(len(shares), p=weights / weights.sum()))].name
+        weights = np.array([share.share for share in source.sensors])
+        name = source.sensors[int(rng.choice(len(weights), p=weights / weights.sum()))].name
     bands = _random_bands(rng) if name is None else sensor(name).bands.methane()
     noise_of = name or str(rng.choice(["aviris-ng", "emit", "prisma"]))
     pixel_m = float(rng.choice([5.0, 30.0, 60.0])) if name is None else sensor(name).pixel_m
@@ -210,7 +218,9 @@ def draw_batch(
             inverse_brightness=stack([view.inverse_brightness for _, _, view in tiles]),
             read_out=stack([view.read_out.astype(np.float32) for _, _, view in tiles]),
             shot=stack([view.shot.astype(np.float32) for _, _, view in tiles]),
-            weights=torch.from_numpy(band_weights(tiles[0][0].bands).astype(np.float32)),
+            weights=torch.from_numpy(
+                (own_weights if source.fixed_bands else band_weights)(tiles[0][0].bands).astype(np.float32)
+            ),
         ),
         fields=stack([planes.fields for _, planes, _ in tiles]),
         windows=stack([planes.windows for _, planes, _ in tiles]),

@@ -169,10 +169,13 @@ class FlamePlus(nn.Module):
         sigma = planes.sigma_ppm_m / kind.planes.reference_ppm_m
         out = self.judge(z, planes.fields, score, score * sigma)
         levels = len(LEVELS_PPM_M)
-        own = compressed(score)
-        means = compressed(torch.sinh(planes.fields[:, MEANS]) / sigma[:, None])
-        shares = torch.softmax(F.pad(out[:, levels + 3 :], (0, 0, 0, 0, 1, 0)), 1)
-        median = (shares * torch.cat([own[:, None], means], 1)).sum(1) + out[:, levels + 1]
+        median = out[:, levels + 1]
+        if kind.fields:
+            means = compressed(torch.sinh(planes.fields[:, MEANS]) / sigma[:, None])
+            shares = torch.softmax(F.pad(out[:, levels + 3 :], (0, 0, 0, 0, 1, 0)), 1)
+            median = (shares * torch.cat([compressed(score)[:, None], means], 1)).sum(1) + median
+        elif kind.score:
+            median = compressed(score) + median
         log_spread = out[:, levels + 2].clamp(*LOG_SPREADS)
         place = compressed(out.new_tensor(LEVELS_PPM_M)[:, None, None] / planes.sigma_ppm_m[:, None])
         width = torch.sqrt(torch.exp(2.0 * log_spread) + LEAST_SPREAD**2)[:, None]
