@@ -16,7 +16,7 @@ from flame.physics import sensor
 from flame.scene import Scene
 from flame.simulate import NoisePool, PlumeSettings, draw_background, make_plume_pool, preset, tile_generator
 from flame.training.fresh_run import FreshRunSettings, learn_conditioning, planes_of, plus_loss, train_fresh
-from flame.training.fresh_tiles import FreshBatch, FreshSource, draw_batch
+from flame.training.fresh_tiles import FreshBatch, FreshSource, SensorShare, draw_batch, own_weights
 from flame.training.real_ground import mirrored, real_ground, seen_in
 
 SMALL = PlusSettings(functions=4, width=8, hidden=8)
@@ -144,3 +144,42 @@ def test_a_run_learns_and_a_killed_one_goes_on(source: FreshSource, tmp_path: Pa
         start = plus_loss(untrained(planes_of(untrained, fresh)), fresh)
     assert torch.isfinite(trained.total)
     assert float(trained.score) < 2 * float(start.score)
+
+
+def test_a_run_can_be_told_its_steps(source: FreshSource, tmp_path: Path) -> None:
+    run = FreshRunSettings(minutes=1e-9, steps=3, tiles=1, batches=1, size=64, workers=1)
+    train_fresh(tmp_path, source, SMALL, run)
+    assert load_plus(tmp_path).facts["step"] == 3
+
+
+def test_a_source_of_one_sensor_draws_no_other(source: FreshSource) -> None:
+    only = replace(source, sensors=[SensorShare("prisma", 1.0)])
+    bands = len(sensor("prisma").bands.methane())
+    for seed in range(4):
+        assert draw_batch(np.random.default_rng(seed), only, 64, 1).spectra.residual.shape[1] == bands
+
+
+def test_with_fixed_bands_each_band_has_a_weight_of_its_own(source: FreshSource) -> None:
+    only = replace(source, sensors=[SensorShare("emit", 1.0)], fixed_bands=True)
+    drawn = draw_batch(np.random.default_rng(1), only, 64, 1)
+    bands = sensor("emit").bands.methane()
+    weights = torch.from_numpy(own_weights(bands)).float()
+    assert torch.equal(drawn.spectra.weights, weights)
+    model = FlamePlus(SMALL)
+    own = model.band_functions(weights)
+    assert own.shape == (SMALL.functions, len(bands))
+    assert torch.equal(own, torch.nn.functional.normalize(model.functions, dim=1)[:, : len(bands)])
+
+
+@pytest.mark.parametrize("score", [False, True])
+def test_a_network_without_fields_takes_nothing_from_them(batch: FreshBatch, score: bool) -> None:
+    torch.manual_seed(1)
+    model = FlamePlus(replace(SMALL, fields=False, score=score)).eval()
+    planes = planes_of(model, batch)
+    with torch.no_grad():
+        told = model(planes)
+        other = model(replace(planes, fields=torch.randn_like(planes.fields)))
+        elsewhere = model(replace(planes, estimate_ppm_m=planes.estimate_ppm_m + planes.sigma_ppm_m))
+    assert torch.equal(told.median, other.median)
+    assert torch.equal(told.level_logits, other.level_logits)
+    assert torch.equal(told.median, elsewhere.median) == (not score), "the score starts as the filter's estimate"
