@@ -78,9 +78,8 @@ def judge_set(given: argparse.Namespace, number: int) -> list[dict]:
                     score = logits[LEVELS_PPM_M.index(level * noise)]
                     mask = (score > at) & tile.valid
                     key = method, level
-                    counts[key] = counts.get(key, np.zeros(3)) + [
-                        (mask & label).sum(), (mask & ~label).sum(), (~mask & label).sum()
-                    ]  # fmt: skip
+                    hit = np.array([(mask & label).sum(), (mask & ~label).sum(), (~mask & label).sum()])
+                    counts[key] = counts.get(key, 0) + hit
                     curves.setdefault(key, ScoreHistogram()).include(score, label, tile.valid)
         figures = {
             method: {

@@ -100,8 +100,8 @@ class FreshSource:
         settings: How ground is changed.
         planes: How planes are made.
         sensors: How often tiles of each sensor are drawn.
-        fixed_bands: Whether learned functions have a value for each band of the one sensor there is, in place of one for
-            each wavelength; for ablations, because such a network serves no other sensor.
+        fixed_bands: Whether learned functions have a value for each band of the one sensor there is, in place of one
+            for each wavelength; for ablations, because such a network serves no other sensor.
         respectral: How the spectra of real ground are changed; None: not at all.
     """
 
