@@ -20,7 +20,7 @@ typedef struct {
     /* Numbers, likewise. */
     double reference_ppm_m, tau_ppm_m, threshold, core_sigmas /* 0: none */, saturation, clutter_clip, tiny, most_sigma_ppm_m;
     double most_share;
-    double least_log_spread, most_log_spread, most_median, least_spread, most_lead, normal_to_logit, plume_significance, smoothing_px, max_log_noise, min_albedo;
+    double least_log_spread, most_log_spread, most_median, least_spread, most_lead, normal_to_logit, least_sigma_share, plume_significance, smoothing_px, max_log_noise, min_albedo;
     double max_albedo, shrinkage; /* below 0: chosen by likelihood where pixels are few */
     /* Arrays: absorption by 1 ppm m, functions of wavelength (function, band), shares of windows (window, band), enhancements
      * and log-transmittance (band, node), reach and taps of the Gaussians, and how many taps. */

@@ -103,8 +103,9 @@ static void copy_fields(network *with, const model *of, const tile_planes *plane
 judgement run_network(network *with, const model *of, const tile_planes *planes, int32_t threads) {
     const int32_t rows = planes->rows, cols = planes->cols, seen = of->functions + of->fields + of->windows;
     const int64_t plane = (int64_t)rows * cols;
-    const float held[6] = {(float)of->least_log_spread, (float)of->most_log_spread, (float)of->most_median,
-                           (float)of->least_spread,     (float)of->most_lead,       (float)of->normal_to_logit};
+    const float held[7] = {(float)of->least_log_spread, (float)of->most_log_spread, (float)of->most_median,
+                           (float)of->least_spread,     (float)of->most_lead,       (float)of->normal_to_logit,
+                           (float)of->least_sigma_share};
     lay_out_all(with, of, rows, cols);
     lift_baseline(
         threads, rows, cols, planes->planes, seen, rows, planes->planes, 0, of->lift.weight, of->lift.bias, &with->lifted);

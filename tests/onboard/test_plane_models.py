@@ -19,7 +19,7 @@ from flame.onboard.manifest import NetworkFacts, OperatingPoint, PlaneFacts
 from flame.onboard.plane_backends import PlaneEngine, PlaneJudge
 from flame.physics import BandSet, sensor
 from flame.pipeline.export_plus import _torch_outline, _verify, plane_batch, plus_package
-from flame.prepare.planes import prepare_planes
+from flame.prepare.planes import LEAST_SIGMA_SHARE, prepare_planes
 from flame.scene import Scene
 from flame.simulate import preset, simulate_tile, tile_generator
 from tiny_models import filter_model, random_plus
@@ -76,6 +76,21 @@ def test_one_detector_takes_every_sensor(package: ModelPackage) -> None:
         assert (found.sigma_ppm_m[found.usable] > 0).all()
         assert found.estimate_ppm_m is not None
         assert np.isfinite(found.estimate_ppm_m).all()
+
+
+@pytest.mark.parametrize("runtime", ["onnxruntime", "native"])
+def test_no_enhancement_is_said_to_be_known_much_better_than_its_pixel(runtime: str) -> None:
+    too_sure = random_plus()
+    with torch.no_grad():
+        too_sure.project.bias[len(LEVELS_PPM_M) + 2] = -6.0  # type: ignore[index]
+    package = plus_package(too_sure, 64, "too-sure", POINTS, {}, {}, "memory")
+    found = Detector(package, runtime, threads=1).run(scene_of("aviris-ng", 64))
+    assert found.sigma_ppm_m is not None
+    assert found.estimate_sigma_ppm_m is not None
+    known = found.usable & np.isfinite(found.sigma_ppm_m)
+    share = found.sigma_ppm_m[known] / found.estimate_sigma_ppm_m[known]
+    assert share.min() == pytest.approx(LEAST_SIGMA_SHARE, rel=1e-4)
+    assert share.max() > LEAST_SIGMA_SHARE
 
 
 def test_a_level_between_two_lies_about_between_them(package: ModelPackage) -> None:

@@ -538,7 +538,7 @@ static void tell_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
     const ptrdiff_t layer = job.rows * job.width;
     const vec least = splat(job.held[0]), most = splat(job.held[1]), end = splat(job.held[2]);
     const float floor = job.held[3] * job.held[3], bound = job.held[4], slope = job.held[5];
-    const vec steep = splat(20.0f);
+    const vec steep = splat(20.0f), share = splat(job.held[6]);
     for (ptrdiff_t here = first * job.width; here < last * job.width; here += LANES) {
         const float *said = job.said + here;
         vec sigma = load(job.sigma + here), total = splat(1.0f), sum = inverse_hyperbolic_sine(load(job.score + here));
@@ -557,7 +557,7 @@ static void tell_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
         vec up = exponential(median), down = 1.0f / up;
         store(job.out + here, sigmoid(logit));
         store(job.out + layer + here, 0.5f * sigma * (up - down));
-        store(job.out + 2 * layer + here, 0.5f * sigma * (up + down) * spread);
+        store(job.out + 2 * layer + here, sigma * larger(0.5f * (up + down) * spread, share));
         store(job.out + 3 * layer + here, sigma * load(job.significance + here));
     }
 }
@@ -568,7 +568,7 @@ static void tell_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
  * said: a logit, change of the median and log-spread, both of asinh of standard deviations, and how much each of `count`
  * means, `step` floats apart and given as asinh, counts beside the score. With a level above 0, median and spread say how
  * surely it is exceeded, and the logit corrects that. held: least and most log-spread, most median, least spread, most
- * that median and spread may say, logit of one standard deviation. */
+ * that median and spread may say, logit of one standard deviation, least spread of the enhancement in units of sigma. */
 void EXPORT(tell_planes)(
     int32_t threads, int64_t rows, int64_t width, const float *said, const float *means, int64_t step, int32_t count,
     const float *score, const float *significance, const float *sigma, float level, const float *held, float *out) {

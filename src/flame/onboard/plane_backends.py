@@ -18,6 +18,7 @@ from flame.onboard.native.shapes import check_plane_shapes
 from flame.onboard.package import ModelPackage
 from flame.prepare.planes import (
     FIELD_NAMES,
+    LEAST_SIGMA_SHARE,
     LEAST_SPREAD,
     LOG_SPREADS,
     MEANS,
@@ -108,9 +109,10 @@ class PlaneJudge:
         return rows
 
     @property
-    def held(self) -> Float32[np.ndarray, 6]:
+    def held(self) -> Float32[np.ndarray, 7]:
         """Bounds, as the kernel `tell_planes` takes them."""
-        return np.array([*LOG_SPREADS, _MOST_SIGMAS, LEAST_SPREAD, MOST_LEAD, NORMAL_TO_LOGIT], dtype=np.float32)
+        lead = LEAST_SPREAD, MOST_LEAD, NORMAL_TO_LOGIT
+        return np.array([*LOG_SPREADS, _MOST_SIGMAS, *lead, LEAST_SIGMA_SHARE], dtype=np.float32)
 
     def maps(
         self,
@@ -137,7 +139,7 @@ class PlaneJudge:
         told = (
             probability,
             sigma * np.sinh(median),
-            sigma * np.cosh(median) * spread,
+            sigma * np.maximum(np.cosh(median) * spread, LEAST_SIGMA_SHARE),
             inputs["significance"][0] * sigma,
         )
         return tuple(each.astype(np.float32, copy=False) for each in told)

@@ -32,7 +32,7 @@ class NativePlanes:
         self,
         arrays: Mapping[str, np.ndarray],
         rows: Float32[np.ndarray, "row output"],
-        held: Float32[np.ndarray, 6],
+        held: Float32[np.ndarray, 7],
         level: float,
         shape: tuple[int, int],
         kernels: Kernels,

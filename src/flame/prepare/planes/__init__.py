@@ -8,6 +8,7 @@ contributes to the estimate.
 from flame.prepare.planes.preparer import MOST_SIGMA_PPM_M, PlaneTile, SpectralView, prepare_planes, view_spectra
 from flame.prepare.planes.settings import (
     FIELD_NAMES,
+    LEAST_SIGMA_SHARE,
     LEAST_SPREAD,
     LOG_SPREADS,
     MEANS,
@@ -22,6 +23,7 @@ from flame.prepare.planes.wavelengths import GRID_NM, band_weights, window_share
 __all__ = [
     "FIELD_NAMES",
     "GRID_NM",
+    "LEAST_SIGMA_SHARE",
     "LEAST_SPREAD",
     "LOG_SPREADS",
     "MEANS",

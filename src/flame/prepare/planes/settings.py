@@ -8,6 +8,7 @@ from flame.records import check_numbers, number
 
 __all__ = [
     "FIELD_NAMES",
+    "LEAST_SIGMA_SHARE",
     "LEAST_SPREAD",
     "LOG_SPREADS",
     "MEANS",
@@ -25,6 +26,11 @@ NORMAL_TO_LOGIT = 1.7
 
 LEAST_SPREAD = 0.05
 """Added to the spread, as independent, where it says how sure an enhancement exceeds a level."""
+
+LEAST_SIGMA_SHARE = 0.2
+"""No enhancement is said to be known better than this share of the standard deviation of the pixel's own estimate: what
+neighbours tell has errors that they share. In dark ground, where each pixel says next to nothing, a network believes
+its averages too much; there this keeps it from false plumes."""
 
 MOST_LEAD = 12.0
 """Bound of the logit that median and spread alone give."""
