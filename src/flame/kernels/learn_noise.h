@@ -28,38 +28,48 @@ static void exchange_noise(const work *with, const double *covariance, ptrdiff_t
     }
 }
 
+/* The covariance that one bin is conditioned by: that of the ground at its noise, or its own, as correlation. Whether all
+ * bands vary. */
+static int set_bin(const inverting *job, ptrdiff_t bin, double *each, double *scale_of) {
+    const work *with = job->with;
+    const ptrdiff_t n = with->bands, line = with->line;
+    double only[MOST_BINS] = {0}, mean[line];
+    int vary = 1;
+    if (job->covariance) {
+        exchange_noise(with, job->covariance, n, job->least, with->is->inverse[bin], each);
+        return 1;
+    }
+    only[bin] = 1.0;
+    weigh_moments(with, only, n, line, mean, each);
+    for (ptrdiff_t i = 0; i < n; i++) {
+        scale_of[i] = __builtin_sqrt(each[i * line + i]);
+        vary &= scale_of[i] > 0.0;
+    }
+    for (ptrdiff_t i = 0; i < n; i++)
+        for (ptrdiff_t j = 0; j < n; j++)
+            each[i * line + j] = i == j ? 1.0 + 1e-9 : each[i * line + j] / (scale_of[i] * scale_of[j]);
+    return vary;
+}
+
 /* Conditional variances of the bands in each bin, of what was measured or of what a first law makes of the covariance. */
 static void condition_bins(const void *given, ptrdiff_t first, ptrdiff_t last) {
     inverting *job = (inverting *)given;
     work *with = job->with;
-    const learning *is = with->is;
     const ptrdiff_t n = with->bands, line = with->line;
     for (ptrdiff_t bin = first; bin < last; bin++) {
-        double *each = with->each + 2 * bin * with->square, only[MOST_BINS] = {0}, mean[line], scale_of[line];
-        double *diagonal = with->diagonal + bin * line;
-        if (job->covariance)
-            exchange_noise(with, job->covariance, n, job->least, is->inverse[bin], each);
-        else {
-            int varies = 1;
-            only[bin] = 1.0;
-            weigh_moments(with, only, n, line, mean, each);
-            for (ptrdiff_t i = 0; i < n; i++) {
-                scale_of[i] = __builtin_sqrt(each[i * line + i]);
-                varies &= scale_of[i] > 0.0;
-            }
-            if (!varies) { /* as in a saturated image: nothing can be told of any band */
-                memset(diagonal, 0, sizeof(double) * (size_t)n);
-                continue;
-            }
-            for (ptrdiff_t i = 0; i < n; i++)
-                for (ptrdiff_t j = 0; j < n; j++)
-                    each[i * line + j] = i == j ? 1.0 + 1e-9 : each[i * line + j] / (scale_of[i] * scale_of[j]);
+        double *each = with->each + 2 * bin * with->square, *diagonal = with->diagonal + bin * line, scale_of[line];
+        if (!set_bin(job, bin, each, scale_of)) { /* where an image is saturated: nothing can be told of any band */
+            memset(diagonal, 0, sizeof(double) * (size_t)line);
+            continue;
         }
-        if (factorise(each, n, line)) {
-            __atomic_store_n(&job->failed, 1, __ATOMIC_RELAXED);
-            return;
+        if (!factorise(each, n, line)) invert_diagonal(each, n, line, each + with->square, diagonal);
+        else { /* nearly saturated: only rounding varies */
+            set_bin(job, bin, each, scale_of);
+            if (eliminate_diagonal(each, n, line, each + with->square, diagonal)) {
+                __atomic_store_n(&job->failed, 1, __ATOMIC_RELAXED);
+                return;
+            }
         }
-        invert_diagonal(each, n, line, each + with->square, diagonal);
         for (ptrdiff_t i = 0; i < n; i++)
             diagonal[i] = job->covariance ? 1.0 / diagonal[i] : scale_of[i] * scale_of[i] / diagonal[i];
     }

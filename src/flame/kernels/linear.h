@@ -121,6 +121,36 @@ static inline void invert_diagonal(const double *factor, ptrdiff_t n, ptrdiff_t 
     }
 }
 
+INLINE void exchange_rows(double *one, double *other, ptrdiff_t line) {
+    for (ptrdiff_t i = 0; i < line; i += DOUBLES) {
+        dvec held = load_doubles(one + i);
+        store_doubles(one + i, load_doubles(other + i));
+        store_doubles(other + i, held);
+    }
+}
+
+/* The same of a matrix that is not positive, which is lost, by elimination. 0, or 1 if it has no inverse. */
+static inline int eliminate_diagonal(double *a, ptrdiff_t n, ptrdiff_t line, double *room, double *diagonal) {
+    memset(room, 0, (size_t)(n * line) * sizeof(double));
+    for (ptrdiff_t i = 0; i < n; i++) room[i * line + i] = 1.0;
+    for (ptrdiff_t k = 0; k < n; k++) {
+        ptrdiff_t pivot = k;
+        for (ptrdiff_t row = k + 1; row < n; row++)
+            if (__builtin_fabs(a[row * line + k]) > __builtin_fabs(a[pivot * line + k])) pivot = row;
+        if (a[pivot * line + k] == 0.0) return 1;
+        exchange_rows(a + k * line, a + pivot * line, line);
+        exchange_rows(room + k * line, room + pivot * line, line);
+        for (ptrdiff_t row = 0; row < n; row++) {
+            const double times = row == k ? 0.0 : a[row * line + k] / a[k * line + k];
+            if (times == 0.0) continue;
+            subtract(a + row * line, a + k * line, times, k, line);
+            subtract(room + row * line, room + k * line, times, 0, line);
+        }
+    }
+    for (ptrdiff_t i = 0; i < n; i++) diagonal[i] = room[i * line + i] / a[i * line + i];
+    return 0;
+}
+
 /* The least eigenvalue of a positive matrix, which is lost, by inverse iteration; 0 if it is not positive. */
 static inline double least_eigenvalue(double *matrix, ptrdiff_t n, ptrdiff_t line, double *room) {
     enum { ROUNDS = 12 };
