@@ -25,9 +25,9 @@ struct statistics {
     double level_brightness[MOST_LEVELS], *lent, *room;
     float *pixels;
     int64_t reserved[2];
-    double *reading; /* of the curve of saturation, and which of its nodes are used */
+    double *reading; /* of the curve of saturation; kept: which of its nodes are used */
     int32_t *kept;
-    double *centred, *solved, *sample, *factor;      /* of the shrinkage */
+    double *centred, *solved, *sample, *factor;    /* of the shrinkage */
     double *at_anchors, *vectors, *root, *windows; /* of the windows' filters */
 };
 

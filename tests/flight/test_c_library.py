@@ -104,7 +104,7 @@ def test_the_same_lines_give_the_same_plumes(
 
 
 def test_bright_pixels_cut_off_give_the_same_mask(built: Path, tmp_path: Path) -> None:
-    """Bands that do not vary among the brightest pixels show no noise there: the covariance is none that is positive."""
+    """Bands that do not vary among the brightest pixels show no noise there, and no covariance that is positive."""
     model, scene = unet_model(), lines_of("aviris-ng", 96)
     most = np.quantile(scene.radiance, 0.6).astype(np.float32)
     scene = Scene(np.minimum(scene.radiance, most), scene.bands, scene.valid)
