@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../../src/flame/kernels/activations.h"
+#include "../../src/flame/kernels/learning.h"
 #include "../../src/flame/kernels/limits.h"
 #include "../../src/flame/kernels/pool.h"
 
@@ -13,8 +15,6 @@ typedef struct {
     ptrdiff_t plane, stride;
     int32_t channels, kernel;
 } image;
-
-enum { LINEAR, LEAKY, RELU, GELU };
 
 void pixel_range_baseline(
     int32_t threads, int64_t rows, int64_t width, int32_t bands, const float *radiance, int64_t band_stride,
@@ -27,6 +27,9 @@ void bin_spectra_baseline(
     int32_t threads, int64_t bins, int64_t count, int64_t layer, int32_t bands, int32_t parts, const float *own,
     const float *ring, const int64_t *order, const uint8_t *has_ring, const int64_t *edges, float *chunks,
     double *first, double *second);
+void learn_room_baseline(const learning *is, int64_t *needs);
+int32_t learn_filter_baseline(const learning *is);
+void learn_at_noise_baseline(const learning *is, int32_t count, const double *brightness, double *out);
 void project_spectra_baseline(
     int32_t threads, int64_t rows, int64_t width, int32_t bands, const float *radiance, int64_t band_stride,
     int64_t row_stride, int64_t ring, int64_t begin, const uint8_t *valid, const float *light, const float *factor,

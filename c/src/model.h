@@ -6,7 +6,7 @@
 
 #include "../include/flame.h"
 
-enum { DEPTH = 4, MOST_BINS = 64, MOST_LEVELS = 64, MOST_ANCHORS = 16, MOST_CORE_SIGMAS = 1000 };
+enum { DEPTH = 4, MOST_ANCHORS = 16, MOST_CORE_SIGMAS = 1000 };
 
 /* Of a U-Net level's two convolutions, or of one of its way up. */
 typedef struct {

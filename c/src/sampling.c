@@ -3,8 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "linear.h"
-#include "ordering.h"
+#include "../../src/flame/kernels/ordering.h"
 
 enum { ROWS_AT_ONCE = 8 };
 static const double DEAD_BAND = 1e-6;
@@ -21,42 +20,31 @@ static int32_t most_sampled(const model *of) {
     return (int32_t)(most < side * side ? most : side * side);
 }
 
-void reserve_statistics(arena *from, const model *of, statistics *to) {
+void reserve_sample(arena *from, const model *of, statistics *to) {
     const size_t side = (size_t)of->tile, bands = (size_t)of->bands, all = 2 * bands;
-    const size_t chunks = ((size_t)most_sampled(of) + CHUNK - 1) / CHUNK, pixels = chunks * CHUNK, padded = (all + SUM_STEP - 1) / SUM_STEP * SUM_STEP;
-    const size_t bins = (size_t)of->bins, nodes = (size_t)of->nodes;
-    const size_t square = (all + 1) * (all + 1) > nodes ? (all + 1) * (all + 1) : nodes;
+    const size_t chunks = ((size_t)most_sampled(of) + CHUNK - 1) / CHUNK, pixels = chunks * CHUNK;
+    const size_t bins = (size_t)of->bins, padded = (all + SUM_STEP - 1) / SUM_STEP * SUM_STEP;
     to->capacity = (int32_t)pixels;
     to->row_spectra = TAKE(from, float, 2 * bands * ROWS_AT_ONCE * side);
     to->row_images = TAKE(from, float, 4 * ROWS_AT_ONCE * side);
-    float **of_pixels[] = {&to->brightness, &to->noise, &to->sorted, &to->heard,    &to->level, &to->estimate,
-                           &to->sigma,      &to->plume, &to->some,   &to->more};
-    for (size_t i = 0; i < sizeof(of_pixels) / sizeof(*of_pixels); i++) *of_pixels[i] = TAKE(from, float, pixels);
+    to->brightness = TAKE(from, float, pixels);
+    to->noise = TAKE(from, float, pixels);
     to->own = TAKE(from, float, bands * pixels);
     to->ring = TAKE(from, float, bands * pixels);
+    to->line = TAKE(from, float, side);
     to->has_ring = TAKE(from, uint8_t, pixels);
     to->sorted_ring = TAKE(from, uint8_t, pixels);
     to->row = TAKE(from, int32_t, side);
     to->place = TAKE(from, int32_t, pixels);
-    to->places = TAKE(from, int32_t, pixels);
-    to->spare = TAKE(from, int32_t, pixels);
-    to->order = TAKE(from, int64_t, pixels);
-    to->chunks = TAKE(from, float, chunks * all * CHUNK);
-    to->responses = TAKE(from, float, (size_t)(of->levels > DIRECTIONS ? of->levels : DIRECTIONS) * pixels);
-    for (int i = 0; i < 4; i++) to->images[i] = TAKE(from, float, side * side);
-    to->line = TAKE(from, float, side);
-    to->sums.whole = TAKE(from, double, bins * all);
-    to->sums.first = TAKE(from, double, bins * all);
-    to->sums.cross = TAKE(from, double, bins * all);
-    to->sums.second = TAKE(from, double, bins * padded * padded);
-    to->sums.spectrum = TAKE(from, double, bands);
+    to->places = TAKE(from, int32_t, 2 * pixels);
     to->reference = TAKE(from, double, bands);
     to->total = TAKE(from, double, bands);
-    to->measured = TAKE(from, double, bins * bands);
-    to->few = TAKE(from, double, 5 * bands * bands);
-    to->joint = TAKE(from, double, square);
-    to->joint_mean = TAKE(from, double, all);
-    for (int i = 0; i < 7; i++) to->work[i] = TAKE(from, double, square);
+    to->order = TAKE(from, int64_t, pixels);
+    to->sorted = TAKE(from, float, pixels);
+    to->level = TAKE(from, float, pixels);
+    to->chunks = TAKE(from, float, chunks * all * CHUNK);
+    to->first = TAKE(from, double, bins * all);
+    to->second = TAKE(from, double, bins * padded * padded);
 }
 
 static const float *row_at(const tile_view *tile, int32_t row) {
@@ -84,7 +72,7 @@ static int choose_rows(statistics *with, const model *of, const tile_view *tile)
 
 /* Mean spectrum of the chosen rows' pixels that are not far brighter than `before` says; 1 if none are lit. */
 static int find_mean(statistics *with, const tile_view *tile, int bands, const double *before, double most, int32_t *left) {
-    double *sum = with->total, norm = before ? dot(before, before, bands) : 1.0;
+    double *sum = with->total, norm = before ? product(before, before, bands) : 1.0;
     int32_t count = 0, bright = 0;
     memset(sum, 0, sizeof(double) * (size_t)bands);
     for (int32_t i = 0; i < with->rows; i++) {
@@ -209,26 +197,23 @@ int draw_sample(statistics *with, const model *of, const tile_view *tile, int32_
 
 /* How many bins, and whether the neighbours are asked: both take enough pixels a band. */
 static int decide_bins(statistics *with, const model *of, int live) {
-    const int32_t each = 5 * live;
+    const int32_t each = PIXELS_PER_BAND * live;
     int32_t ringed = 0, bins = with->count / each;
+    float *noise = with->level; /* which is found later */
     for (int32_t i = 0; i < with->count; i++)
-        if (with->has_ring[i]) with->some[ringed++] = with->noise[i];
+        if (with->has_ring[i]) noise[ringed++] = with->noise[i];
     with->neighbours = of->neighbours && ringed >= 2 * each;
-    with->ring_noise = with->neighbours ? (double)median_of(with->some, ringed) : 1.0;
+    with->ring_noise = with->neighbours ? (double)median_of(noise, ringed) : 1.0;
     return bins > of->bins ? of->bins : bins > 1 ? bins : 1;
 }
 
 void bin_sample(statistics *with, const model *of, int live, int32_t threads) {
-    moments *sums = &with->sums;
     const int32_t chunks = (with->count + CHUNK - 1) / CHUNK;
     int bins = decide_bins(with, of, live);
     bins = bins < chunks ? bins : chunks;
-    sums->bins = bins;
-    sums->live = live;
-    sums->all = (1 + with->neighbours) * live;
-    sums->side = (sums->all + SUM_STEP - 1) / SUM_STEP * SUM_STEP;
-    sums->has_plume = 0;
-    sort_places(with->brightness, with->places, with->spare, with->count);
+    with->bins = bins;
+    with->side = ((1 + with->neighbours) * live + SUM_STEP - 1) / SUM_STEP * SUM_STEP;
+    sort_places(with->brightness, with->places, with->places + with->count, with->count);
     for (int32_t i = 0; i < with->count; i++) {
         with->order[i] = with->places[i];
         with->sorted[i] = with->brightness[with->places[i]];
@@ -237,8 +222,8 @@ void bin_sample(statistics *with, const model *of, int live, int32_t threads) {
     for (int i = 0; i <= bins; i++) with->edges[i] = i == bins ? chunks : (int64_t)rint(i * ((double)chunks / bins));
     bin_spectra_baseline(
         threads, bins, with->count, with->capacity, live, 1 + with->neighbours, with->own, with->ring, with->order,
-        with->sorted_ring, with->edges, with->chunks, sums->whole, sums->second);
-    memcpy(sums->first, sums->whole, sizeof(double) * (size_t)(bins * sums->all));
+        with->sorted_ring, with->edges, with->chunks, with->first, with->second);
+    for (int32_t i = 0; i < with->count; i++) with->order[i] = with->place[with->places[i]];
     for (int bin = 0; bin < bins; bin++) {
         int64_t first = with->edges[bin] * CHUNK, last = with->edges[bin + 1] * CHUNK;
         double inverse = 0.0, square = 0.0;
@@ -248,72 +233,8 @@ void bin_sample(statistics *with, const model *of, int live, int32_t threads) {
             inverse += each;
             square += each * each;
         }
-        sums->count[bin] = (double)(last - first);
-        sums->inverse[bin] = inverse / sums->count[bin];
-        sums->inverse_square[bin] = square / sums->count[bin];
-    }
-}
-
-void subtract_plume(statistics *with, const double *spectrum) {
-    moments *sums = &with->sums;
-    const int all = sums->all, live = sums->live;
-    sums->has_plume = 0;
-    memcpy(sums->spectrum, spectrum, sizeof(double) * (size_t)live);
-    memset(sums->cross, 0, sizeof(double) * (size_t)(sums->bins * all));
-    for (int bin = 0; bin < sums->bins; bin++) {
-        double total = 0.0, *cross = sums->cross + bin * all;
-        sums->square[bin] = 0.0;
-        for (int64_t i = with->edges[bin] * CHUNK; i < with->edges[bin + 1] * CHUNK && i < with->count; i++) {
-            double plume = with->plume[i];
-            if (plume == 0.0) continue;
-            const float *spectra = with->chunks + i / CHUNK * all * CHUNK + i % CHUNK;
-            sums->has_plume = 1;
-            total += plume;
-            sums->square[bin] += plume * plume;
-            for (int band = 0; band < all; band++) cross[band] += plume * (double)spectra[band * CHUNK];
-        }
-        for (int band = 0; band < all; band++)
-            sums->first[bin * all + band] = sums->whole[bin * all + band] - total * spectrum[band % live];
-    }
-}
-
-void weigh_moments(const moments *of, const double *weight, int n, double *mean, double *covariance) {
-    double total = 0.0, square = 0.0, cross[2 * MOST_BANDS];
-    memset(mean, 0, sizeof(double) * (size_t)of->all);
-    memset(cross, 0, sizeof(cross));
-    memset(covariance, 0, sizeof(double) * (size_t)(n * n));
-    for (int bin = 0; bin < of->bins; bin++) {
-        const double *second = of->second + (size_t)bin * (size_t)of->side * (size_t)of->side;
-        if (weight[bin] == 0.0) continue;
-        total += weight[bin] * of->count[bin];
-        for (int i = 0; i < of->all; i++) mean[i] += weight[bin] * of->first[bin * of->all + i];
-        for (int i = 0; i < n; i++)
-            for (int j = 0; j < n; j++) covariance[i * n + j] += weight[bin] * second[i * of->side + j];
-        if (!of->has_plume) continue;
-        square += weight[bin] * of->square[bin];
-        for (int i = 0; i < of->all; i++) cross[i] += weight[bin] * of->cross[bin * of->all + i];
-    }
-    for (int i = 0; i < of->all; i++) mean[i] /= total;
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++) {
-            double one = of->spectrum[i % of->live], other = of->spectrum[j % of->live], *here = covariance + i * n + j;
-            if (of->has_plume) *here += square * one * other - cross[i] * other - cross[j] * one;
-            *here = *here / total - mean[i] * mean[j];
-        }
-}
-
-void respond(const statistics *with, const double *weight, int rows, int live, int first, float *to) {
-    const int32_t chunks = (with->count + CHUNK - 1) / CHUNK;
-    const size_t all = (size_t)with->sums.all, line = (size_t)chunks * CHUNK;
-    for (int32_t chunk = 0; chunk < chunks; chunk++) {
-        const float *spectra = with->chunks + ((size_t)chunk * all + (size_t)first) * CHUNK;
-        for (int row = 0; row < rows; row++) {
-            float sums[CHUNK] = {0};
-            for (int band = 0; band < live; band++) {
-                float share = (float)weight[row * live + band];
-                for (int i = 0; i < CHUNK; i++) sums[i] += share * spectra[band * CHUNK + i];
-            }
-            memcpy(to + (size_t)row * line + (size_t)chunk * CHUNK, sums, sizeof(sums));
-        }
+        with->number[bin] = (double)(last - first);
+        with->inverse[bin] = inverse / with->number[bin];
+        with->inverse_square[bin] = square / with->number[bin];
     }
 }

@@ -3,8 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "linear.h"
-
 enum { SLACK = 64 };
 static const float FILL_BELOW = -900.0f;
 
@@ -95,12 +93,12 @@ static void pack_filter(packer *with, const model *of) {
     for (int first = 0; first < of->levels; first += 4) {
         begin_rows(with, 4);
         for (int i = 0; i < 4 && first + i < of->levels; i++)
-            set_row(with, i, ground->weight + (first + i) * ground->live, ground->offset[first + i]);
+            set_row(with, i, ground->weight + (first + i) * ground->live, ground->level[OFFSET * of->levels + first + i]);
         end_rows(with, 4);
     }
     const int padded = packed_rows(1 + ground->directions);
     begin_rows(with, padded);
-    set_row(with, 0, ground->neighbour, ground->neighbour_mean);
+    set_row(with, 0, ground->neighbour, ground->told[NEIGHBOUR_MEAN]);
     for (int i = 0; i < ground->directions; i++)
         set_row(with, 1 + i, ground->direction + i * ground->live, ground->along_mean[i]);
     end_rows(with, padded);
@@ -116,51 +114,24 @@ static void pack_functions(packer *with, const model *of, float *noise) {
         double shot = 0.0, read_out = 0.0;
         for (int i = 0; i < ground->live; i++) {
             row[i] = of->function[f * of->bands + ground->band[i]];
-            shot += row[i] * row[i] * ground->law.shot[i];
-            read_out += row[i] * row[i] * ground->law.read_out[i];
+            shot += row[i] * row[i] * ground->law[ground->live + i];
+            read_out += row[i] * row[i] * ground->law[i];
         }
-        set_row(with, f, row, dot(row, ground->mean, ground->live));
+        set_row(with, f, row, product(row, ground->mean, ground->live));
         noise[f] = (float)shot;
         noise[of->functions + f] = (float)read_out;
     }
     end_rows(with, padded);
 }
 
-/* The inverse root of a covariance, its eigenvalues held above a share of the largest. */
-static void invert_root(statistics *with, double *covariance, int n, double *root) {
-    double *values = with->work[3], *vectors = with->work[4];
-    find_eigenvectors(covariance, n, values, vectors);
-    memset(root, 0, sizeof(double) * (size_t)(n * n));
-    for (int k = 0; k < n; k++) {
-        double share = 1.0 / sqrt(fmax(values[k], 1e-9 * values[n - 1]));
-        for (int i = 0; i < n; i++)
-            for (int j = 0; j < n; j++) root[i * n + j] += share * vectors[k * n + i] * vectors[k * n + j];
-    }
-}
-
-/* The filter in parts, told apart in whitened coordinates: weights of each window at each anchor. */
 static void pack_windows(packer *with, const model *of, statistics *room) {
     const background *ground = with->ground;
-    const int n = ground->live, padded = packed_rows(of->windows);
-    const double least = least_noise_ratio(room, ground->covariance, n, n, ground->mean_noise, &ground->law);
-    const double span = ground->step_log * (of->levels - 1);
-    double *each = room->work[0], *root = room->work[1], *target = room->work[2], row[MOST_BANDS];
+    const int padded = packed_rows(of->windows);
+    const double *row = window_filters(room, of, ground);
     for (int anchor = 0; anchor < of->anchors; anchor++) {
-        double brightness = exp(ground->first_log + span * anchor / (of->anchors - 1));
-        exchange_noise(ground->covariance, n, n, ground->mean_noise, &ground->law, least, brightness, each);
-        invert_root(room, each, n, root);
-        multiply(root, n, n, ground->spectrum, target);
-        const double power = dot(target, target, n);
         begin_rows(with, padded);
-        for (int window = 0; window < of->windows; window++) {
-            memset(row, 0, sizeof(row));
-            for (int k = 0; k < n; k++) {
-                double share = of->share[window * of->bands + ground->band[k]] * target[k] / power;
-                if (share == 0.0) continue;
-                for (int i = 0; i < n; i++) row[i] += share * root[k * n + i];
-            }
-            set_row(with, window, row, dot(row, ground->mean, n));
-        }
+        for (int window = 0; window < of->windows; window++, row += ground->live)
+            set_row(with, window, row, product(row, ground->mean, ground->live));
         end_rows(with, padded);
     }
 }
@@ -170,8 +141,8 @@ static void project(
     float tables[2 * MOST_LEVELS] = {0}, along[4 * DIRECTIONS];
     const int levels = fours(of->levels), count = ground->directions;
     for (int i = 0; i < of->levels; i++) {
-        tables[i] = (float)ground->gain[i];
-        tables[levels + i] = (float)ground->sigma[i];
+        tables[i] = (float)ground->level[GAIN * of->levels + i];
+        tables[levels + i] = (float)ground->level[SIGMA_OF * of->levels + i];
     }
     for (int i = 0; i < count; i++) {
         along[i] = (float)ground->clutter[i];
@@ -182,7 +153,7 @@ static void project(
     project_spectra_baseline(
         threads, tile->rows, tile->cols, of->bands, tile->radiance, tile->band_stride, tile->row_stride, tile->ring,
         tile->begin, tile->usable, ground->light, ground->factor, ground->limits, of->levels, count, to->weight, to->offset,
-        tables, (float)ground->first_log, (float)(1.0 / ground->step_log), along, (float)(1.0 / (count * ground->typical)),
+        tables, (float)ground->first_log, (float)(1.0 / ground->step_log), along, (float)(1.0 / (count * ground->told[TYPICAL])),
         to->work, of->functions, of->anchors, of->windows, noise, to->planes, to->windows, to->cols,
         (int64_t)to->rows * to->cols);
 }
@@ -233,8 +204,8 @@ int make_planes(
     project(to, of, tile, ground, noise, threads);
     for (int32_t i = 0; i < tile->rows * tile->cols; i++)
         if (!isfinite(to->work[i])) return 1;
-    widening[0] = (float)ground->widening[0];
-    widening[1] = (float)ground->widening[1];
+    widening[0] = (float)ground->told[WIDENING];
+    widening[1] = (float)ground->told[WIDENING + 1];
     finish_spectra_baseline(
         threads, tile->rows, tile->cols, to->work, ground->limits, widening, ground->curve, CURVE_NODES, ground->curve_step,
         to->found);

@@ -108,6 +108,20 @@ def test_a_band_made_of_another_is_doubted_by_both(monkeypatch):
     np.testing.assert_allclose(got.levels.sigma_ppm_m, wanted.levels.sigma_ppm_m, rtol=1e-2)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning", "ignore:divide by zero:RuntimeWarning")
+@pytest.mark.parametrize("name", ["aviris-ng", "emit"])
+def test_bright_pixels_cut_off_leave_both_the_same_filter(kernels, told, monkeypatch, name):  # noqa: F811
+    """In bins of which a band does not vary no noise can be told, or only what rounding leaves of it."""
+    radiance, bands, valid = simulated_tile(seed=35, size=96, sensor_name=name).inputs
+    radiance = np.minimum(radiance, np.quantile(radiance, 0.6).astype(np.float32))
+    got = estimate_background(radiance, bands, valid, None, kernels)
+    wanted = by_numpy(monkeypatch, radiance, bands, valid, None, kernels)
+    assert told[0] is not None
+    np.testing.assert_allclose(got.levels.sigma_ppm_m, wanted.levels.sigma_ppm_m, rtol=1e-2)
+    largest = np.abs(wanted.levels.weight).max()
+    np.testing.assert_allclose(got.levels.weight, wanted.levels.weight, atol=1e-2 * largest)
+
+
 def test_few_pixels_and_given_laws_are_left_to_numpy(told):
     tile = simulated_tile(seed=34, size=24)
     estimate_background(*tile.inputs)

@@ -31,6 +31,7 @@ from flame.onboard.downlink import PlumePacket
 from flame.onboard.link.space_packet import decode_space_packet
 from flame.physics import sensor
 from flame.pipeline.flight_image import flight_image
+from flame.scene import Scene
 
 pytestmark = pytest.mark.skipif(not has_compiler(), reason="no C compiler, ar or make: the C library is not built")
 
@@ -100,6 +101,21 @@ def test_the_same_lines_give_the_same_plumes(
         assert plume.peak_ppm_m == pytest.approx(other.peak_ppm_m, rel=1e-3, abs=0.5)
         assert (plume.centroid_row, plume.centroid_col) == pytest.approx((other.centroid_row, other.centroid_col))
     assert same >= 0.9 * len(expected.packets) > 0
+
+
+def test_bright_pixels_cut_off_give_the_same_mask(built: Path, tmp_path: Path) -> None:
+    """Bands that do not vary among the brightest pixels show no noise there, and no covariance that is positive."""
+    model, scene = unet_model(), lines_of("aviris-ng", 96)
+    most = np.quantile(scene.radiance, 0.6).astype(np.float32)
+    scene = Scene(np.minimum(scene.radiance, most), scene.bands, scene.valid)
+    package = package_of(model, 96)
+    expected = by_python(model, package, scene, tmp_path / "python").mask
+    lines = write_lines(tmp_path / "lines.bin", scene)
+    done = run_example(built, flight_image(package, scene.bands), lines, 96, tmp_path / "c")
+    assert "0 not judged" in done.stdout, done.stdout
+    mask = np.fromfile(tmp_path / "c" / "mask.bin", np.uint8).reshape(96, 96).astype(bool)
+    assert expected.sum() > 20
+    assert int((mask != expected).sum()) <= 4
 
 
 class Stream:

@@ -35,7 +35,8 @@ void EXPORT(learn_room)(const learning *is, int64_t *needs) {
 
 /* Ground, noise, weights at each level and what is unusual, from a sample and the sums over it.
  *
- * 0, or 1 if something has no inverse: NumPy, which takes other ways then, has the last word. */
+ * 0, or 1 if something has no inverse: NumPy, which takes other ways then, has the last word. In flight nobody has, and
+ * the tile is told as one that could not be judged. */
 int32_t EXPORT(learn_filter)(const learning *is) {
     work with;
     int64_t needs[2];
@@ -43,11 +44,32 @@ int32_t EXPORT(learn_filter)(const learning *is) {
     cut_room(is, &with, needs);
     memset(with.plume, 0, sizeof(float) * (size_t)with.padded);
     memset(is->neighbour, 0, sizeof(double) * (size_t)is->bands);
-    is->told[0] = 0.0;
+    is->told[NEIGHBOUR_MEAN] = 0.0;
     for (int pass = 0; pass < is->passes; pass++) {
         const int last = pass == is->passes - 1;
         if (fit_filter(&with, pass == 0, last)) return 1;
         if (!last) find_plume(&with);
     }
     return find_anomalies(&with);
+}
+
+/* The covariance that was learned with its mean noise exchanged for that of other brightnesses, `at_noise` of the fit:
+ * (count, band, band). It works in `room`. */
+void EXPORT(learn_at_noise)(const learning *is, int32_t count, const double *brightness, double *out) {
+    work with;
+    int64_t needs[2];
+    const ptrdiff_t n = is->bands;
+    cut_room(is, &with, needs);
+    memset(with.covariance, 0, sizeof(double) * (size_t)with.square);
+    with.noisy = 0;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        memcpy(with.covariance + i * with.line, is->covariance + i * n, sizeof(double) * (size_t)n);
+        with.noisy |= is->mean_noise[i] > 0.0;
+    }
+    const double least = least_noise_ratio(&with, with.covariance, n);
+    for (int32_t level = 0; level < count; level++) {
+        exchange_noise(&with, with.covariance, n, least, 1.0 / brightness[level], with.each);
+        for (ptrdiff_t i = 0; i < n; i++)
+            memcpy(out + (level * n + i) * n, with.each + i * with.line, sizeof(double) * (size_t)n);
+    }
 }

@@ -1,29 +1,9 @@
 /* What the kernels that learn a tile's ground share: a sample in bins of brightness, and the sums over it. */
 #ifndef FLAME_LEARN_H
 #define FLAME_LEARN_H
+#include "learning.h"
 #include "linear.h"
 #include "ordering.h"
-
-enum { MOST_BINS = 64, MOST_LEVELS = 64, DIRECTIONS = 8 };
-
-/* As `flame.filters.noise_aware.compiled` gives it. Pixels are those of `BinnedSample`, in order of brightness. */
-typedef struct {
-    int32_t threads, bands, parts, bins, levels, passes, rows, cols, reach_down, reach_across;
-    int64_t count, side;
-    double ring_noise, plume_significance;
-    const float *chunks, *brightness, *place; /* place: between the levels */
-    const int64_t *order, *edges;
-    const double *number, *inverse, *inverse_square, *first, *second; /* of bins: (bin), (bin, band), (bin, side, side) */
-    const double *spectrum, *level_brightness, *lent;                 /* lent: what levels lend each other, (level, level) */
-    const float *down, *across;                                       /* taps of the smoothing */
-    /* What is found. law: read-out, then shot noise. level: offset, gain of the neighbours and sigma, (3, level). told: the
-     * neighbours' mean, typical distance, widening. */
-    double *law, *mean, *covariance, *mean_noise, *weight, *level, *neighbour, *direction, *clutter, *told;
-    uint8_t *doubtful;
-    double *room; /* as `doubles_of_room` says */
-    float *pixels;
-    int32_t *places;
-} learning;
 
 /* Working memory, cut out of `room` and `pixels`. */
 typedef struct {
@@ -32,7 +12,7 @@ typedef struct {
     ptrdiff_t square, padded;               /* doubles of such a matrix; pixels in whole chunks */
     double *sums, *cross, *measured, *joint, *joint_mean, *covariance, *each, *diagonal;
     double square_of[MOST_BINS], weight[MOST_BINS];
-    int has_plume;
+    int has_plume, noisy; /* noisy: whether any band has noise that is known */
     float *responses, *heard, *estimate, *sigma, *plume, *some, *more, *packed, *images[4];
 } work;
 

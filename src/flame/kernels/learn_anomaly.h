@@ -124,14 +124,15 @@ static void find_distances(work *with, int count) {
     }
 }
 
+enum { PARTS = 24 };
+
 /* Variance of the estimate over what was expected, against the excess of the distance; in parts of equally many pixels. */
-static int fit_widening(work *with) {
-    enum { PARTS = 24 };
+static void fit_widening(work *with) {
     const learning *is = with->is;
     double terms[PARTS * 2], found[2];
     const int32_t count = (int32_t)is->count, size = count / PARTS, more = count % PARTS;
     for (int32_t i = 0; i < count; i++) {
-        const float excess = (float)((double)with->some[i] / is->told[1] - 1.0);
+        const float excess = (float)((double)with->some[i] / is->told[TYPICAL] - 1.0);
         with->some[i] = excess > 0.0f ? excess : 0.0f;
     }
     sort_places(with->some, is->places, is->places + count, count);
@@ -148,10 +149,9 @@ static int fit_widening(work *with) {
         terms[2 * part + 1] = excess / squares;
     }
     /* Relative errors alike, so that the few outlying pixels count as much as the many others. */
-    if (fit_not_negative(terms, PARTS, 2, found)) return 1;
-    is->told[2] = found[0] > 0.5 ? found[0] : 0.5;
-    is->told[3] = found[1];
-    return 0;
+    fit_not_negative(terms, PARTS, 2, 1e-12, found);
+    is->told[WIDENING] = found[0] > 0.5 ? found[0] : 0.5;
+    is->told[WIDENING + 1] = found[1];
 }
 
 /* Which pixels the covariance does not describe, and how the estimate's spread grows with that. 0 or 1. */
@@ -165,12 +165,17 @@ static int find_anomalies(work *with) {
     }
     find_directions(with, scale_of, wanted);
     for (ptrdiff_t i = 0; i < wanted; i++) {
-        const double value = is->clutter[i];
-        is->clutter[i] = value - 1.0 > 1e-3 * value ? value - 1.0 : 1e-3 * value;
+        const double value = is->clutter[i], left = value - 1.0 > 1e-3 * value ? value - 1.0 : 1e-3 * value;
+        is->clutter[i] = with->noisy ? left : value;
     }
+    is->told[TYPICAL] = is->told[WIDENING] = 1.0;
+    is->told[WIDENING + 1] = 0.0;
+    if (is->count < 4 * PARTS) return 0;
     find_distances(with, (int)wanted);
     memcpy(with->more, with->some, sizeof(float) * (size_t)is->count);
-    is->told[1] = (double)median_of(with->more, (int32_t)is->count);
-    return !(is->told[1] > 0.0) || fit_widening(with);
+    is->told[TYPICAL] = (double)median_of(with->more, (int32_t)is->count);
+    if (!(is->told[TYPICAL] > 0.0)) return 1;
+    fit_widening(with);
+    return 0;
 }
 #endif

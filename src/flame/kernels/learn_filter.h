@@ -3,8 +3,6 @@
 #define FLAME_LEARN_FILTER_H
 #include "learn_noise.h"
 
-enum { OFFSET, GAIN, SIGMA_OF }; /* rows of `level` */
-
 /* Pixels of noisy bins count less. */
 static void weigh_bins(work *with) {
     const learning *is = with->is;
@@ -26,20 +24,32 @@ static void weigh_bins(work *with) {
 static int find_ground(work *with, int first, int last) {
     const learning *is = with->is;
     const ptrdiff_t n = with->bands, line = with->line;
+    const int measured = is->bins >= LEAST_BINS && (first || last);
     double largest = 0.0;
-    if ((first || last) && measure_noise(with)) return 1;
-    if (first && fit_law(with)) return 1;
+    if (measured && measure_noise(with)) return 1;
+    if (first) {
+        memset(is->law, 0, sizeof(double) * (size_t)(2 * n));
+        memset(is->doubtful, 0, (size_t)n);
+        if (measured) fit_law(with);
+    }
     weigh_bins(with);
     weigh_moments(with, with->weight, with->all, with->wide, with->joint_mean, with->joint);
     memset(with->covariance, 0, sizeof(double) * (size_t)with->square);
     for (ptrdiff_t i = 0; i < n; i++) {
         memcpy(with->covariance + i * line, with->joint + i * with->wide, sizeof(double) * (size_t)n);
-        memcpy(is->covariance + i * n, with->joint + i * with->wide, sizeof(double) * (size_t)n);
+        for (ptrdiff_t j = 0; j < n; j++)
+            if (j != i) with->covariance[i * line + j] *= 1.0 - is->shrinkage;
+        memcpy(is->covariance + i * n, with->covariance + i * line, sizeof(double) * (size_t)n);
         largest = with->covariance[i * line + i] > largest ? with->covariance[i * line + i] : largest;
     }
     memcpy(is->mean, with->joint_mean, sizeof(double) * (size_t)n);
-    if (!(largest > 1e-14) || !find_mean_noise(with)) return 1;
-    return last && (imply_noise(with, with->covariance) || fit_law(with) || !find_mean_noise(with));
+    if (!(largest > 1e-14)) return 1;
+    find_mean_noise(with);
+    if (!measured || !last) return 0;
+    if (imply_noise(with, with->covariance)) return 1;
+    fit_law(with);
+    find_mean_noise(with);
+    return 0;
 }
 
 /* Weights of the neighbours' spectra in the best estimate from a pixel and its neighbours together, which responds by 1 to
@@ -77,7 +87,7 @@ static int ask_neighbours(work *with) {
     response[0][0] = dot(spectrum, plain, 0, line) + dot(crossed, told, 0, line);
     response[0][1] = response[1][0] = dot(spectrum, told, 0, line);
     response[1][1] = dot(spectrum, blind, 0, line);
-    if (solve_small(response, share, 2)) return 1;
+    if (!(solve_small(response, share, 2) > 0.0)) return 1;
     double along = 0.0, norm = dot(spectrum, spectrum, 0, line), power = 0.0, mean = 0.0;
     for (ptrdiff_t i = 0; i < n; i++) along += spectrum[i] * (is->neighbour[i] = share[0] * told[i] + share[1] * blind[i]);
     for (ptrdiff_t i = 0; i < n; i++) is->neighbour[i] -= spectrum[i] * along / norm;
@@ -94,7 +104,7 @@ static int ask_neighbours(work *with) {
         mean += is->neighbour[i] * with->joint_mean[n + i];
     }
     last[n] = power;
-    is->told[0] = mean;
+    is->told[NEIGHBOUR_MEAN] = mean;
     return 0;
 }
 
@@ -139,7 +149,7 @@ static void hear(work *with) {
         for (ptrdiff_t band = 0; with->rows > with->bands && band < with->bands; band++)
             for (int i = 0; i < CHUNK; i++) sums[i] += (float)is->neighbour[band] * around[band * CHUNK + i];
         for (int i = 0; i < CHUNK; i++)
-            with->heard[chunk * CHUNK + i] = with->rows > with->bands ? sums[i] - (float)is->told[0] : 0.0f;
+            with->heard[chunk * CHUNK + i] = with->rows > with->bands ? sums[i] - (float)is->told[NEIGHBOUR_MEAN] : 0.0f;
     }
 }
 

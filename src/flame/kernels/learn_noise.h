@@ -28,30 +28,48 @@ static void exchange_noise(const work *with, const double *covariance, ptrdiff_t
     }
 }
 
+/* The covariance that one bin is conditioned by: that of the ground at its noise, or its own, as correlation. Whether all
+ * bands vary. */
+static int set_bin(const inverting *job, ptrdiff_t bin, double *each, double *scale_of) {
+    const work *with = job->with;
+    const ptrdiff_t n = with->bands, line = with->line;
+    double only[MOST_BINS] = {0}, mean[line];
+    int vary = 1;
+    if (job->covariance) {
+        exchange_noise(with, job->covariance, n, job->least, with->is->inverse[bin], each);
+        return 1;
+    }
+    only[bin] = 1.0;
+    weigh_moments(with, only, n, line, mean, each);
+    for (ptrdiff_t i = 0; i < n; i++) {
+        scale_of[i] = __builtin_sqrt(each[i * line + i]);
+        vary &= scale_of[i] > 0.0;
+    }
+    for (ptrdiff_t i = 0; i < n; i++)
+        for (ptrdiff_t j = 0; j < n; j++)
+            each[i * line + j] = i == j ? 1.0 + 1e-9 : each[i * line + j] / (scale_of[i] * scale_of[j]);
+    return vary;
+}
+
 /* Conditional variances of the bands in each bin, of what was measured or of what a first law makes of the covariance. */
 static void condition_bins(const void *given, ptrdiff_t first, ptrdiff_t last) {
     inverting *job = (inverting *)given;
     work *with = job->with;
-    const learning *is = with->is;
     const ptrdiff_t n = with->bands, line = with->line;
     for (ptrdiff_t bin = first; bin < last; bin++) {
-        double *each = with->each + 2 * bin * with->square, only[MOST_BINS] = {0}, mean[line], scale_of[line];
-        double *diagonal = with->diagonal + bin * line;
-        if (job->covariance)
-            exchange_noise(with, job->covariance, n, job->least, is->inverse[bin], each);
-        else {
-            only[bin] = 1.0;
-            weigh_moments(with, only, n, line, mean, each);
-            for (ptrdiff_t i = 0; i < n; i++) scale_of[i] = __builtin_sqrt(each[i * line + i]);
-            for (ptrdiff_t i = 0; i < n; i++)
-                for (ptrdiff_t j = 0; j < n; j++)
-                    each[i * line + j] = i == j ? 1.0 + 1e-9 : each[i * line + j] / (scale_of[i] * scale_of[j]);
+        double *each = with->each + 2 * bin * with->square, *diagonal = with->diagonal + bin * line, scale_of[line];
+        if (!set_bin(job, bin, each, scale_of)) { /* where an image is saturated: nothing can be told of any band */
+            memset(diagonal, 0, sizeof(double) * (size_t)line);
+            continue;
         }
-        if (factorise(each, n, line)) {
-            __atomic_store_n(&job->failed, 1, __ATOMIC_RELAXED);
-            return;
+        if (!factorise(each, n, line)) invert_diagonal(each, n, line, each + with->square, diagonal);
+        else { /* nearly saturated: only rounding varies */
+            set_bin(job, bin, each, scale_of);
+            if (eliminate_diagonal(each, n, line, each + with->square, diagonal)) {
+                __atomic_store_n(&job->failed, 1, __ATOMIC_RELAXED);
+                return;
+            }
         }
-        invert_diagonal(each, n, line, each + with->square, diagonal);
         for (ptrdiff_t i = 0; i < n; i++)
             diagonal[i] = job->covariance ? 1.0 / diagonal[i] : scale_of[i] * scale_of[i] / diagonal[i];
     }
@@ -75,13 +93,15 @@ static int measure_noise(work *with) {
     return 0;
 }
 
-/* x of a positive system of at most TERMS rows, by elimination; 1 if there is none. */
-INLINE int solve_small(double a[TERMS][TERMS], double *b, int n) {
+/* x of a positive system of at most TERMS rows, by elimination, in place of `b`; the determinant's size, 0 if there is no x. */
+INLINE double solve_small(double a[TERMS][TERMS], double *b, int n) {
+    double determinant = 1.0;
     for (int k = 0; k < n; k++) {
         int pivot = k;
         for (int row = k + 1; row < n; row++)
             if (__builtin_fabs(a[row][k]) > __builtin_fabs(a[pivot][k])) pivot = row;
-        if (a[pivot][k] == 0.0) return 1;
+        if (a[pivot][k] == 0.0) return 0.0;
+        determinant *= __builtin_fabs(a[pivot][k]);
         for (int col = 0; pivot != k && col <= n; col++) {
             double *one = col < n ? &a[k][col] : b + k, *other = col < n ? &a[pivot][col] : b + pivot, held = *one;
             *one = *other;
@@ -97,11 +117,14 @@ INLINE int solve_small(double a[TERMS][TERMS], double *b, int n) {
         for (int col = k + 1; col < n; col++) b[k] -= a[k][col] * b[col];
         b[k] /= a[k][k];
     }
-    return 0;
+    return determinant;
 }
 
-/* Not negative x of least |terms x - 1|: of all choices of terms whose plain solution is not negative the best. */
-static int fit_not_negative(const double *terms, int rows, int count, double *x) {
+/* Not negative x of least |terms x - 1|: of all choices of terms whose plain solution is not negative the best.
+ *
+ * apart: the least determinant, of a matrix whose diagonal is 1, of terms that can be told apart; in a saturated image
+ * they cannot, and choices of several are left out. */
+static void fit_not_negative(const double *terms, int rows, int count, double apart, double *x) {
     double square[TERMS][TERMS] = {{0}}, right[TERMS] = {0}, most = 0.0;
     for (int row = 0; row < rows; row++)
         for (int i = 0; i < count; i++) {
@@ -110,15 +133,16 @@ static int fit_not_negative(const double *terms, int rows, int count, double *x)
         }
     for (int i = 0; i < count; i++) x[i] = 0.0;
     for (int chosen = 1; chosen < 1 << count; chosen++) {
-        double matrix[TERMS][TERMS], found[TERMS], explained = 0.0;
+        double matrix[TERMS][TERMS], found[TERMS], explained = 0.0, scale_of = 1.0;
         int used[TERMS], size = 0, negative = 0;
         for (int i = 0; i < count; i++)
             if (chosen >> i & 1) used[size++] = i;
         for (int i = 0; i < size; i++) {
             found[i] = right[used[i]];
+            scale_of *= square[used[i]][used[i]];
             for (int j = 0; j < size; j++) matrix[i][j] = square[used[i]][used[j]];
         }
-        if (solve_small(matrix, found, size)) return 1;
+        if (!(solve_small(matrix, found, size) > apart * scale_of)) continue;
         for (int i = 0; i < size; i++) {
             explained += found[i] * right[used[i]];
             negative |= !(found[i] >= 0.0);
@@ -128,7 +152,6 @@ static int fit_not_negative(const double *terms, int rows, int count, double *x)
         for (int i = 0; i < count; i++) x[i] = 0.0;
         for (int i = 0; i < size; i++) x[used[i]] = found[i];
     }
-    return 0;
 }
 
 /* Bands with hardly any noise borrow that of the middle one. */
@@ -153,8 +176,8 @@ static void borrow_noise(const learning *is) {
     }
 }
 
-/* The law behind measured variances: read-out and shot noise, and ground that is none. 0 or 1. */
-static int fit_law(const work *with) {
+/* The law behind measured variances: read-out and shot noise, and ground that is none. */
+static void fit_law(const work *with) {
     const learning *is = with->is;
     double terms[MOST_BINS][TERMS], most[TERMS] = {0}, relative[MOST_BINS * TERMS], found[TERMS];
     for (int bin = 0; bin < is->bins; bin++) {
@@ -170,19 +193,18 @@ static int fit_law(const work *with) {
             seen &= variance > 0.0;
             for (int i = 0; i < TERMS; i++) relative[bin * TERMS + i] = terms[bin][i] / most[i] / (variance > 0.0 ? variance : 1.0);
         }
-        if (seen && fit_not_negative(relative, is->bins, TERMS, found)) return 1;
+        if (seen) fit_not_negative(relative, is->bins, TERMS, 1e-14, found);
         is->law[band] = seen ? found[0] / most[0] : 0.0;
         is->law[is->bands + band] = seen ? found[1] / most[1] : 0.0;
     }
     borrow_noise(is);
-    return 0;
 }
 
-/* Mean variance of each band by noise; whether any has some. */
-static int find_mean_noise(const work *with) {
+/* Mean variance of each band by noise. */
+static void find_mean_noise(work *with) {
     const learning *is = with->is;
     double total = 0.0, inverse = 0.0, square = 0.0;
-    int any = 0;
+    with->noisy = 0;
     for (int bin = 0; bin < is->bins; bin++) total += with->weight[bin] * is->number[bin];
     for (int bin = 0; bin < is->bins; bin++) {
         const double share = with->weight[bin] * is->number[bin] / total;
@@ -191,18 +213,19 @@ static int find_mean_noise(const work *with) {
     }
     for (ptrdiff_t band = 0; band < with->bands; band++) {
         is->mean_noise[band] = is->law[band] * square + is->law[is->bands + band] * inverse;
-        any |= is->mean_noise[band] > 0.0;
+        with->noisy |= is->mean_noise[band] > 0.0;
     }
-    return any;
 }
 
-/* The least eigenvalue of a covariance of `rows` rows, what was observed besides the bands explained, in units of noise. */
+/* The least eigenvalue of a covariance of `rows` rows, what was observed besides the bands explained, in units of noise.
+ * 0 if it is not positive; without noise, of which nothing can be taken away, 1. */
 static double least_noise_ratio(work *with, const double *covariance, ptrdiff_t rows) {
     const learning *is = with->is;
     const ptrdiff_t n = with->bands, line = with->line;
     double *seen = with->each, unit[n], sorted[n];
     const double *last = covariance + n * line;
     int count = 0;
+    if (!with->noisy) return 1.0;
     for (ptrdiff_t i = 0; i < n; i++)
         if (is->mean_noise[i] > 0.0) sorted[count++] = is->mean_noise[i];
     /* A band in which the fit saw no noise has none to take away: next to nothing stands for it in the ratio. */

@@ -40,7 +40,7 @@ INLINE double dot(const double *a, const double *b, ptrdiff_t first, ptrdiff_t l
 }
 
 /* The factor U of a positive matrix, U^T U, in its place. 0, or 1 if it is not positive. */
-static int factorise(double *a, ptrdiff_t n, ptrdiff_t line) {
+static inline int factorise(double *a, ptrdiff_t n, ptrdiff_t line) {
     for (ptrdiff_t k = 0; k < n; k += 4) {
         const ptrdiff_t end = k + 4 < n ? k + 4 : n;
         for (ptrdiff_t row = k; row < end; row++) {
@@ -59,7 +59,7 @@ static int factorise(double *a, ptrdiff_t n, ptrdiff_t line) {
 }
 
 /* x of U^T U x = b, by the factor; `b`, a line long, is lost, and `x` may not be it. */
-static void solve_factored(const double *factor, ptrdiff_t n, ptrdiff_t line, double *b, double *x) {
+static inline void solve_factored(const double *factor, ptrdiff_t n, ptrdiff_t line, double *b, double *x) {
     double between[n];
     for (ptrdiff_t k = 0; k < n; k++) {
         between[k] = b[k] / factor[k * line + k];
@@ -71,7 +71,7 @@ static void solve_factored(const double *factor, ptrdiff_t n, ptrdiff_t line, do
 }
 
 /* Y of U^T Y = B, B being `n` rows `wide` doubles apart, in its place. */
-static void solve_half(const double *factor, ptrdiff_t n, ptrdiff_t line, double *b, ptrdiff_t wide) {
+static inline void solve_half(const double *factor, ptrdiff_t n, ptrdiff_t line, double *b, ptrdiff_t wide) {
     for (ptrdiff_t k = 0; k < n; k += 4) {
         const ptrdiff_t end = k + 4 < n ? k + 4 : n;
         for (ptrdiff_t row = k; row < end; row++) {
@@ -88,7 +88,7 @@ static void solve_half(const double *factor, ptrdiff_t n, ptrdiff_t line, double
 }
 
 /* Takes Y^T Y from `from`, right of its diagonal; Y has `n` rows, both matrices rows of `line` doubles. */
-static void subtract_square(const double *y, ptrdiff_t n, ptrdiff_t line, double *from) {
+static inline void subtract_square(const double *y, ptrdiff_t n, ptrdiff_t line, double *from) {
     for (ptrdiff_t row = 0; row < n; row++) {
         ptrdiff_t k = 0;
         for (; k + 4 <= n; k += 4) {
@@ -100,7 +100,7 @@ static void subtract_square(const double *y, ptrdiff_t n, ptrdiff_t line, double
 }
 
 /* The diagonal of the inverse, a line long, by the factor; `room` is as large as that. */
-static void invert_diagonal(const double *factor, ptrdiff_t n, ptrdiff_t line, double *room, double *diagonal) {
+static inline void invert_diagonal(const double *factor, ptrdiff_t n, ptrdiff_t line, double *room, double *diagonal) {
     memset(diagonal, 0, (size_t)line * sizeof(double));
     for (ptrdiff_t k = 0; k < n; k++) { /* a row of U^-T, which ends at its diagonal */
         double *here = room + k * line;
@@ -121,8 +121,38 @@ static void invert_diagonal(const double *factor, ptrdiff_t n, ptrdiff_t line, d
     }
 }
 
+INLINE void exchange_rows(double *one, double *other, ptrdiff_t line) {
+    for (ptrdiff_t i = 0; i < line; i += DOUBLES) {
+        dvec held = load_doubles(one + i);
+        store_doubles(one + i, load_doubles(other + i));
+        store_doubles(other + i, held);
+    }
+}
+
+/* The same of a matrix that is not positive, which is lost, by elimination. 0, or 1 if it has no inverse. */
+static inline int eliminate_diagonal(double *a, ptrdiff_t n, ptrdiff_t line, double *room, double *diagonal) {
+    memset(room, 0, (size_t)(n * line) * sizeof(double));
+    for (ptrdiff_t i = 0; i < n; i++) room[i * line + i] = 1.0;
+    for (ptrdiff_t k = 0; k < n; k++) {
+        ptrdiff_t pivot = k;
+        for (ptrdiff_t row = k + 1; row < n; row++)
+            if (__builtin_fabs(a[row * line + k]) > __builtin_fabs(a[pivot * line + k])) pivot = row;
+        if (a[pivot * line + k] == 0.0) return 1;
+        exchange_rows(a + k * line, a + pivot * line, line);
+        exchange_rows(room + k * line, room + pivot * line, line);
+        for (ptrdiff_t row = 0; row < n; row++) {
+            const double times = row == k ? 0.0 : a[row * line + k] / a[k * line + k];
+            if (times == 0.0) continue;
+            subtract(a + row * line, a + k * line, times, k, line);
+            subtract(room + row * line, room + k * line, times, 0, line);
+        }
+    }
+    for (ptrdiff_t i = 0; i < n; i++) diagonal[i] = room[i * line + i] / a[i * line + i];
+    return 0;
+}
+
 /* The least eigenvalue of a positive matrix, which is lost, by inverse iteration; 0 if it is not positive. */
-static double least_eigenvalue(double *matrix, ptrdiff_t n, ptrdiff_t line, double *room) {
+static inline double least_eigenvalue(double *matrix, ptrdiff_t n, ptrdiff_t line, double *room) {
     enum { ROUNDS = 12 };
     double one[line], other[line], length = 1.0;
     ptrdiff_t largest = 0;
@@ -141,7 +171,7 @@ static double least_eigenvalue(double *matrix, ptrdiff_t n, ptrdiff_t line, doub
 }
 
 /* Makes `count` rows, a line long each, an orthonormal basis of what they span. */
-static void orthonormalise(double *rows, ptrdiff_t count, ptrdiff_t line) {
+static inline void orthonormalise(double *rows, ptrdiff_t count, ptrdiff_t line) {
     for (ptrdiff_t row = 0; row < count; row++) {
         double *here = rows + row * line;
         for (int twice = 0; twice < 2; twice++) {
@@ -173,7 +203,7 @@ INLINE void rotate(double *a, double *vectors, int n, int p, int q) {
 }
 
 /* Eigenvalues of a small symmetric matrix on its diagonal, their vectors as rows, by Jacobi's rotations. */
-static void find_eigenvectors(double *a, int n, double *vectors) {
+static inline void find_eigenvectors(double *a, int n, double *vectors) {
     enum { MOST_SWEEPS = 60 };
     memset(vectors, 0, sizeof(double) * (size_t)(n * n));
     for (int i = 0; i < n; i++) vectors[i * n + i] = 1.0;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Places of `count` keys, none of them below zero, in rising order, equal ones as they stood; `spare` has as much room as `order`. */
-static void sort_places(const float *keys, int32_t *order, int32_t *spare, int32_t count) {
+static inline void sort_places(const float *keys, int32_t *order, int32_t *spare, int32_t count) {
     enum { DIGIT = 11, VALUES = 1 << DIGIT, DIGITS = 3 };
     uint32_t begin[DIGITS][VALUES];
     const uint32_t *bits = (const uint32_t *)(const void *)keys; /* of numbers above zero they have the same order */
@@ -36,7 +36,7 @@ static void sort_places(const float *keys, int32_t *order, int32_t *spare, int32
 }
 
 /* The value that would stand at `rank`, counted from 0, if `values` were sorted; it moves them. */
-static float ranked(float *values, int32_t count, int32_t rank) {
+static inline float ranked(float *values, int32_t count, int32_t rank) {
     int32_t low = 0, high = count - 1;
     while (low < high) {
         float pivot = values[low + (high - low) / 2];
@@ -58,7 +58,7 @@ static float ranked(float *values, int32_t count, int32_t rank) {
 }
 
 /* The median, of an even number the mean of the two in the middle; it moves the values. */
-static float median_of(float *values, int32_t count) {
+static inline float median_of(float *values, int32_t count) {
     float upper = ranked(values, count, count / 2), lower = upper;
     if (count % 2) return upper;
     lower = values[0];
@@ -66,7 +66,7 @@ static float median_of(float *values, int32_t count) {
     return 0.5f * (upper + lower);
 }
 
-static double median_of_doubles(double *values, int count) {
+static inline double median_of_doubles(double *values, int count) {
     for (int i = 1; i < count; i++)
         for (int j = i; j > 0 && values[j] < values[j - 1]; j--) {
             double held = values[j];

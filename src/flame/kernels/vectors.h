@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "activations.h"
 #include "limits.h"
 #include "pool.h"
 #if defined(__AVX__)
@@ -147,8 +148,6 @@ INLINE vec gelu(vec x) {
     q = q * s + 1.0f;
     return x * (0.5f + c * p / q);
 }
-
-enum { LINEAR, LEAKY, RELU, GELU };
 
 INLINE vec activate(vec x, int kind) {
     if (kind == LEAKY) return larger(x, 0.1f * x);

@@ -20,7 +20,7 @@ from flame.kernels.limits import MOST_BANDS
 __all__ = ["learn_with_kernels"]
 
 _MOST = 64
-"""Bins and levels that the kernels have room for, `MOST_BINS` and `MOST_LEVELS` of learn.h."""
+"""Bins and levels that the kernels have room for, `MOST_BINS` and `MOST_LEVELS` of learning.h."""
 
 _SIZES = ("threads", "bands", "parts", "bins", "levels", "passes", "rows", "cols", "reach_down", "reach_across")
 _GIVEN = (
@@ -34,12 +34,12 @@ _FOUND = (
 
 
 class _Learning(ctypes.Structure):
-    """`learning` of learn.h."""
+    """`learning` of learning.h."""
 
     _fields_ = (
         *((name, ctypes.c_int32) for name in _SIZES),
         *((name, ctypes.c_int64) for name in ("count", "side")),
-        *((name, ctypes.c_double) for name in ("ring_noise", "plume_significance")),
+        *((name, ctypes.c_double) for name in ("ring_noise", "plume_significance", "shrinkage")),
         *((name, ctypes.c_void_p) for name in (*_GIVEN, *_FOUND, "room", "pixels", "places")),
     )
 
@@ -119,6 +119,7 @@ def learn_with_kernels(
         side=moments.second.strides[1] // 8,
         ring_noise=ring_noise,
         plume_significance=settings.plume_significance,
+        shrinkage=0.0,  # pixels are many: NumPy learns where they are few
         **{name: array.ctypes.data for name, array in (given | found).items()},
     )
     needs = np.empty(2, dtype=np.int64)
@@ -126,8 +127,8 @@ def learn_with_kernels(
     room, pixels = np.empty(needs[0]), np.empty(needs[1], dtype=np.float32)
     order = np.empty(2 * binned.order.size, dtype=np.int32)
     job.room, job.pixels, job.places = room.ctypes.data, pixels.ctypes.data, order.ctypes.data
-    if kernels.learn_filter(ctypes.byref(job)):
-        return None
+    if kernels.learn_filter(ctypes.byref(job)) or not found["mean_noise"].any():
+        return None  # without noise a covariance may have no inverse, which NumPy sees and tells
     law = NoiseLaw(found["law"][0], found["law"][1], found["doubtful"])
     offset, gain, sigma_ppm_m = found["level"]
     noise = law.variance(brightness)
