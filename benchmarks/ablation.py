@@ -4,7 +4,8 @@
 
 Tiles are made as those of `detection.py`. Networks are judged in torch, as they were trained: one without fields, or
 with weights for the bands of one sensor, cannot be packaged. F1 of pixels above the shipped threshold, in brackets at
-the best one.
+the best one. With `--hide` each network stands there a second time with its functions of wavelength hidden, as they are
+from a share of its tiles in training.
 """
 
 from __future__ import annotations
@@ -36,7 +37,12 @@ THRESHOLD = 0.35
 """The shipped one of `balanced`."""
 
 
-def all_logits(networks: dict[str, StoredPlus], tile: Judged) -> dict[str, np.ndarray]:
+def hidden(name: str) -> str:
+    """Name of a network without its functions of wavelength."""
+    return f"{name}, hidden"
+
+
+def all_logits(networks: dict[str, StoredPlus], tile: Judged, hide: bool) -> dict[str, np.ndarray]:
     """Logits of exceeding each level, by network; those that serve other sensors' bands alone are left out."""
     planes, view = prepare_planes(tile.radiance, tile.bands, tile.valid)
     spectra = spectral_batch(view, tile.bands)
@@ -51,7 +57,11 @@ def all_logits(networks: dict[str, StoredPlus], tile: Judged) -> dict[str, np.nd
                 continue
         seen = own if stored.facts.get("fixed_bands") else spectra
         with torch.no_grad():
-            told[name] = np.asarray(stored.model(PlaneBatch(stored.model.spectral(seen), *rest)).level_logits[0])
+            spectral = stored.model.spectral(seen)
+            told[name] = np.asarray(stored.model(PlaneBatch(spectral, *rest)).level_logits[0])
+            if hide:
+                nothing = torch.zeros_like(spectral)
+                told[hidden(name)] = np.asarray(stored.model(PlaneBatch(nothing, *rest)).level_logits[0])
     return told
 
 
@@ -72,7 +82,7 @@ def judge_set(given: argparse.Namespace, number: int) -> list[dict]:
             own_rng = np.random.default_rng((given.seed, number, index))
             tile = make_tile(own_rng, draw(own_rng), name, noise, pools)
             smooth = gaussian_filter(tile.truth_ppm_m, 0.5)
-            for method, logits in all_logits(networks, tile).items():
+            for method, logits in all_logits(networks, tile, given.hide).items():
                 for level in LABELS_PPM_M:
                     label = (smooth > level * noise) & tile.valid
                     score = logits[LEVELS_PPM_M.index(level * noise)]
@@ -86,8 +96,7 @@ def judge_set(given: argparse.Namespace, number: int) -> list[dict]:
                 f"{level:g}": {"f1": f1(counts[method, level]), "best": curves[method, level].best_threshold().f1}
                 for level in LABELS_PPM_M
             }
-            for method in networks
-            if (method, LABELS_PPM_M[0]) in counts
+            for method in dict.fromkeys(method for method, _ in counts)
         }
         rows.append({"ground": ground, "sensor": name, "noise": noise, "tiles": given.tiles, "networks": figures})
     return rows
@@ -109,8 +118,9 @@ def page(rows: list[dict], networks: list[str], given: argparse.Namespace) -> st
     for ground, name in places:
         here = [row for row in rows if (row["ground"], row["sensor"]) == (ground, name)]
         lines.append(f"| {ground} | {name} | " + " | ".join(_means(here, method) for method in networks) + " |")
-    everywhere = [row for row in rows if all(method in row["networks"] for method in networks)]
-    lines.append(f"| mean | | {' | '.join(_means(everywhere, method) for method in networks)} |")
+    for name in dict.fromkeys(name for _, name in places):
+        seen = [row for row in rows if row["sensor"] == name]
+        lines.append(f"| **all** | {name} | " + " | ".join(_means(seen, method) for method in networks) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -129,6 +139,7 @@ def main() -> None:
     asked.add_argument("--real", type=Path, action="append", default=[])
     asked.add_argument("--sensor", action="append")
     asked.add_argument("--preset", action="append")
+    asked.add_argument("--hide", action="store_true", help="judge each also with its functions of wavelength hidden")
     asked.add_argument("--tiles", type=int, default=24)
     asked.add_argument("--seed", type=int, default=811)
     asked.add_argument("--workers", type=int, default=2)
@@ -146,7 +157,8 @@ def main() -> None:
     if given.json:
         steps = {name: load_plus(Path(path)).facts["step"] for name, path in given.runs.items()}
         given.json.write_text(json.dumps({"seed": given.seed, "steps": steps, "rows": rows}, indent=1) + "\n")
-    text = page(rows, list(given.runs), given)
+    methods = [each for name in given.runs for each in ([name, hidden(name)] if given.hide else [name])]
+    text = page(rows, methods, given)
     print(text)
     if given.markdown:
         given.markdown.write_text(text)

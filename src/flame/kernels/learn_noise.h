@@ -4,6 +4,7 @@
 #include "learn.h"
 
 enum { TERMS = 3 };
+#define MOST_TAKEN 0.7 /* share of the least variance in units of noise that may be taken away */
 
 typedef struct {
     work *with;
@@ -20,7 +21,7 @@ INLINE double noise_at(const learning *is, ptrdiff_t band, double inverse) {
  * leaves every direction a part of its variance, `least` being the least there is, in units of the noise. */
 static void exchange_noise(const work *with, const double *covariance, ptrdiff_t rows, double least, double inverse, double *to) {
     const learning *is = with->is;
-    const double most = -0.7 * (least < 1.0 ? least : 1.0);
+    const double most = -MOST_TAKEN * (least < 1.0 ? least : 1.0);
     memcpy(to, covariance, sizeof(double) * (size_t)(rows * with->line));
     for (ptrdiff_t band = 0; band < with->bands; band++) {
         const double mean = is->mean_noise[band], change = noise_at(is, band, inverse) - mean;
@@ -217,13 +218,28 @@ static void find_mean_noise(work *with) {
     }
 }
 
-/* The least eigenvalue of a covariance of `rows` rows, what was observed besides the bands explained, in units of noise.
- * 0 if it is not positive; without noise, of which nothing can be taken away, 1. */
+/* A covariance of `rows` rows, what was observed besides the bands explained, in units of noise, a share of them taken away. */
+static double *in_units(const work *with, const double *covariance, ptrdiff_t rows, const double *unit, double taken) {
+    const learning *is = with->is;
+    const ptrdiff_t n = with->bands, line = with->line;
+    const double *last = covariance + n * line;
+    double *seen = with->each;
+    memset(seen, 0, sizeof(double) * (size_t)(n * line));
+    for (ptrdiff_t i = 0; i < n; i++)
+        for (ptrdiff_t j = 0; j < n; j++) {
+            double here = covariance[i * line + j];
+            if (i == j && is->doubtful[i]) here += is->mean_noise[i];
+            if (rows > n) here -= last[i] * last[j] / last[n];
+            seen[i * line + j] = here / (unit[i] * unit[j]) - (i == j ? taken : 0.0);
+        }
+    return seen;
+}
+
+/* The least eigenvalue of such a covariance. 0 if it is not positive; without noise, of which nothing can be taken away, 1. */
 static double least_noise_ratio(work *with, const double *covariance, ptrdiff_t rows) {
     const learning *is = with->is;
     const ptrdiff_t n = with->bands, line = with->line;
-    double *seen = with->each, unit[n], sorted[n];
-    const double *last = covariance + n * line;
+    double unit[n], sorted[n];
     int count = 0;
     if (!with->noisy) return 1.0;
     for (ptrdiff_t i = 0; i < n; i++)
@@ -231,15 +247,11 @@ static double least_noise_ratio(work *with, const double *covariance, ptrdiff_t 
     /* A band in which the fit saw no noise has none to take away: next to nothing stands for it in the ratio. */
     const double least = 1e-6 * median_of_doubles(sorted, count);
     for (ptrdiff_t i = 0; i < n; i++) unit[i] = __builtin_sqrt(is->mean_noise[i] > least ? is->mean_noise[i] : least);
-    memset(seen, 0, sizeof(double) * (size_t)(n * line));
-    for (ptrdiff_t i = 0; i < n; i++)
-        for (ptrdiff_t j = 0; j < n; j++) {
-            double here = covariance[i * line + j];
-            if (i == j && is->doubtful[i]) here += is->mean_noise[i];
-            if (rows > n) here -= last[i] * last[j] / last[n];
-            seen[i * line + j] = here / (unit[i] * unit[j]);
-        }
-    return least_eigenvalue(seen, n, line, with->each + with->square);
+    double ratio = least_eigenvalue(in_units(with, covariance, rows, unit, 0.0), n, line, with->each + with->square);
+    /* The iteration may begin with next to nothing of the least direction and stay above it. */
+    for (; ratio > 1e-9; ratio = 0.5 * (ratio < 1.0 ? ratio : 1.0))
+        if (!factorise(in_units(with, covariance, rows, unit, MOST_TAKEN * (ratio < 1.0 ? ratio : 1.0)), n, line)) break;
+    return ratio;
 }
 
 /* Corrects measured variances, given a first law, for what other bands cannot explain. 0 or 1. */

@@ -25,6 +25,7 @@ LEAST_BINS = 4
 _ENDS = (0.002, 0.998)
 _MOST_TAKEN = 0.7
 _NEXT_TO_NOTHING = 1e-6
+_NEXT_TO_NONE = 1e-9
 _LEVEL_PIXELS = 400
 _LEAST_LEVEL_PIXELS = 30
 _LEAST_SPREAD = 0.3
@@ -92,10 +93,23 @@ def at_noise(
         seen = seen - rest.T @ np.linalg.solve(covariance[len(band) :, len(band) :], rest)
     # A band in which the fit saw no noise has none to take away: next to nothing stands for it in the ratio.
     unit = np.sqrt(np.maximum(mean_noise, _NEXT_TO_NOTHING * np.median(mean_noise[mean_noise > 0])))
-    least = _least_eigenvalue(seen / np.outer(unit, unit))
-    change = np.maximum(noise - mean_noise, -_MOST_TAKEN * min(least, 1.0) * mean_noise)
+    change = np.maximum(noise - mean_noise, -_MOST_TAKEN * _bearable(seen / np.outer(unit, unit)) * mean_noise)
     each[:, band, band] += added + change
     return each
+
+
+def _bearable(matrix: Float64[np.ndarray, "n n"]) -> float:
+    """Its least eigenvalue, at most 1; less if `_MOST_TAKEN` of that could not be taken from its diagonal."""
+    ratio = min(_least_eigenvalue(matrix), 1.0)
+    while ratio > _NEXT_TO_NONE:
+        try:
+            np.linalg.cholesky(matrix - _MOST_TAKEN * ratio * np.eye(len(matrix)))
+        except np.linalg.LinAlgError:
+            # The iteration may begin with next to nothing of the least direction and stay above it.
+            ratio *= 0.5
+        else:
+            break
+    return ratio
 
 
 def _least_eigenvalue(matrix: Float64[np.ndarray, "n n"]) -> float:
