@@ -7,7 +7,7 @@ is the noise-aware filter, and there it starts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -142,6 +142,15 @@ class FlamePlus(nn.Module):
             self.project.bias.zero_()  # type: ignore[union-attr]
             self.project.bias[: len(LEVELS_PPM_M)] = _FIRST_CORRECTION  # type: ignore[index]
             self.project.bias[len(LEVELS_PPM_M)] = _FIRST_LOGIT  # type: ignore[index]
+
+    def without_functions(self) -> FlamePlus:
+        """The same network with its functions of wavelength hidden for good, as they are from some tiles in training."""
+        hidden = FlamePlus(replace(self.settings, functions=0))
+        weights = dict(self.state_dict())
+        weights["functions"] = weights["functions"][:0]
+        weights["lift.weight"] = weights["lift.weight"][:, self.settings.functions :].clone()
+        hidden.load_state_dict(weights)
+        return hidden.train(self.training)
 
     def band_functions(self, weights: Float[Tensor, "cell band"]) -> Float[Tensor, "function band"]:
         """The learned functions as weights of a sensor's bands."""
