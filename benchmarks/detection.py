@@ -36,6 +36,7 @@ from flame.scene import Scene
 from flame.simulate import PRESETS, PlumeSettings, draw_background, make_plume_pool, preset
 from flame.simulate.backgrounds import Background, background_of, optics
 from flame.training.real_ground import seen_in
+from flame.workers import threads_each
 
 LABELS_PPM_M = (250.0, 500.0, 1000.0)
 NOISES = (1.0, 0.5, 0.25)
@@ -289,7 +290,7 @@ def main() -> None:
         return
     networks = [model.name for model in map(Packaged, given.network)]
     table = []
-    with ProcessPoolExecutor(given.workers, get_context("spawn")) as crew:
+    with threads_each(1), ProcessPoolExecutor(given.workers, get_context("spawn")) as crew:
         for rows in crew.map(partial(judge_set, given), range(len(list(grounds(given))))):
             for row in rows:
                 text = "  ".join(
