@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +89,20 @@ def test_ablations_run(changes: dict[str, object]) -> None:
     settings = PlusSettings(**{"functions": 5, "width": 8, "hidden": 8, **changes})
     out = FlamePlus(settings).eval()(planes_of(1, 16, 16, settings.functions))
     assert torch.isfinite(out.level_logits).all()
+
+
+def test_functions_hidden_for_good_are_functions_that_say_nothing() -> None:
+    torch.manual_seed(2)
+    model = FlamePlus(SMALL).eval()
+    planes = planes_of(1, 16, 16)
+    hidden = model.without_functions()
+    assert hidden.settings == replace(SMALL, functions=0)
+    with torch.no_grad():
+        expected = model(replace(planes, spectral=torch.zeros_like(planes.spectral)))
+        told = hidden(replace(planes, spectral=planes.spectral[:, :0]))
+        assert not torch.allclose(model(planes).level_logits, expected.level_logits)
+    assert torch.allclose(told.level_logits, expected.level_logits, atol=1e-6)
+    assert torch.allclose(told.median, expected.median, atol=1e-6)
 
 
 def test_a_network_of_nothing_is_refused() -> None:
