@@ -144,7 +144,7 @@ class FlamePlus(nn.Module):
             self.project.bias[len(LEVELS_PPM_M)] = _FIRST_LOGIT  # type: ignore[index]
 
     def without_functions(self) -> FlamePlus:
-        """The same network with its functions of wavelength hidden for good, as they are from some tiles in training."""
+        """The same network, its functions of wavelength hidden for good, as they are from some tiles in training."""
         hidden = FlamePlus(replace(self.settings, functions=0))
         weights = dict(self.state_dict())
         weights["functions"] = weights["functions"][:0]
