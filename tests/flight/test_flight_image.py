@@ -16,6 +16,7 @@ from flame.models.plus import FlamePlus, PlusSettings
 from flame.onboard import ModelPackage, write_package
 from flame.physics import BandSet, sensor
 from flame.pipeline.flight_image import FlightImageError, flight_image
+from flame.prepare.planes import LEAST_SIGMA_SHARE
 from tiny_models import filter_model
 
 
@@ -36,9 +37,10 @@ def test_the_checksum_is_that_of_the_content(package: ModelPackage) -> None:
 def test_the_image_carries_the_rule_of_lines(package: ModelPackage) -> None:
     for core in (0.0, 3.2):
         image = flight_image(package_of(unet_model(functions=5, width=8, hidden=8), 64, core))
-        assert struct.unpack_from("<I", image, 8) == (2,)
-        numbers = np.frombuffer(image, "<f8", 4, *struct.unpack_from("<I", image, 32))
-        assert numbers[2:].tolist() == [package.manifest.threshold, core]
+        assert struct.unpack_from("<I", image, 8) == (3,)
+        numbers = np.frombuffer(image, "<f8", 16, *struct.unpack_from("<I", image, 32))
+        assert numbers[2:4].tolist() == [package.manifest.threshold, core]
+        assert numbers[15] == np.float32(LEAST_SIGMA_SHARE)
 
 
 def test_bands_and_tile_can_be_chosen(package: ModelPackage) -> None:
