@@ -22,14 +22,13 @@ import numpy as np
 import torch
 from scipy.ndimage import gaussian_filter
 
-from detection import LABELS_PPM_M, Judged, f1, grounds, make_tile
+from detection import LABELS_PPM_M, Judged, f1, grounds, make_tile, plume_pools
 from flame.detection import ScoreHistogram
 from flame.models.plus import LEVELS_PPM_M, PlaneBatch
 from flame.models.plus.weights import StoredPlus, load_plus
 from flame.physics import sensor
 from flame.pipeline.export_plus import spectral_batch
 from flame.prepare.planes import prepare_planes
-from flame.simulate import PlumeSettings, make_plume_pool
 from flame.training.fresh_tiles import own_weights
 from flame.workers import threads_each
 
@@ -70,9 +69,7 @@ def judge_set(given: argparse.Namespace, number: int) -> list[dict]:
     torch.set_num_threads(1)
     networks = {name: load_plus(Path(path)) for name, path in given.runs.items()}
     ground, name, draw, noises = list(grounds(given))[number]
-    rng = np.random.default_rng(given.seed)
-    plume = PlumeSettings(source_shares=(0.0, 0.8, 0.16, 0.04))
-    pools = {pixel_m: make_plume_pool(rng, 40, 128, pixel_m, plume) for pixel_m in (5.0, 30.0, 60.0)}
+    pools = plume_pools(given.seed)
     at = float(np.log(THRESHOLD / (1 - THRESHOLD)))
     rows = []
     for noise in noises:

@@ -33,7 +33,7 @@ from flame.filters.noise_aware import noise_aware_fields
 from flame.onboard import Asked, Detector, load_model
 from flame.physics import ABSORPTION_UNIT_PPM_M, BandSet, noise_model, sensor, unit_absorption
 from flame.scene import Scene
-from flame.simulate import PRESETS, PlumeSettings, draw_background, make_plume_pool, preset
+from flame.simulate import PRESETS, PlumePool, PlumeSettings, draw_background, make_plume_pool, preset
 from flame.simulate.backgrounds import Background, background_of, optics
 from flame.training.real_ground import seen_in
 from flame.workers import threads_each
@@ -65,6 +65,13 @@ def cut_tile(ground: Background, size: int, rng: np.random.Generator) -> Backgro
     """A part of the ground, turned at random."""
     row, col = (int(rng.integers(side - size + 1)) for side in ground.valid.shape)
     return ground.cut(row, col, size).turned(int(rng.integers(4)), bool(rng.integers(2)))
+
+
+def plume_pools(seed: int) -> dict[float, PlumePool]:
+    """Plumes by the size of a pixel, in metres."""
+    rng = np.random.default_rng(seed)
+    plume = PlumeSettings(source_shares=(0.0, 0.8, 0.16, 0.04))
+    return {pixel_m: make_plume_pool(rng, 40, 128, pixel_m, plume) for pixel_m in (5.0, 30.0, 60.0)}
 
 
 def make_tile(rng: np.random.Generator, ground: Background, name: str, noise: float, pools: dict) -> Judged:
@@ -245,11 +252,7 @@ def judge_set(given: argparse.Namespace, number: int) -> list[dict]:
     if ground in own_of:
         own = Packaged(Path(own_of[ground]))
         networks[own.name] = own
-    rng = np.random.default_rng(given.seed)
-    pools = {
-        pixel_m: make_plume_pool(rng, 40, 128, pixel_m, PlumeSettings(source_shares=(0.0, 0.8, 0.16, 0.04)))
-        for pixel_m in (5.0, 30.0, 60.0)
-    }
+    pools = plume_pools(given.seed)
     rows = []
     for noise in noises:
         tiles = []
