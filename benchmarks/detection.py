@@ -94,9 +94,8 @@ def make_tile(rng: np.random.Generator, ground: Background, name: str, noise: fl
     if not ground.any_bands:
         sigma *= np.float32(quietness(clean[:, ground.valid], bands, name))
     radiance = through + sigma * rng.standard_normal(through.shape, dtype=np.float32)
-    valid = ground.valid & (radiance > 0).all(axis=0)
-    radiance[:, ~valid] = 0.0
-    return Judged(radiance, bands, valid, clean, sigma, truth.astype(np.float32))
+    radiance[:, ~ground.valid] = 0.0
+    return Judged(radiance, bands, ground.valid, clean, sigma, truth.astype(np.float32))
 
 
 def quietness(spectra: np.ndarray, bands: BandSet, name: str) -> float:

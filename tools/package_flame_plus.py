@@ -12,12 +12,10 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from flame.models.plus.weights import FILE, load_plus, save_plus
 from flame.onboard import OperatingPoint
 from flame.pipeline.export_plus import export_plus
 
@@ -55,14 +53,6 @@ def means(table: dict[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
-def without_functions(run: Path, folder: Path) -> Path:
-    """The same network without its functions of wavelength, written in a folder."""
-    stored = load_plus(run)
-    hidden = stored.model.without_functions()
-    save_plus(folder / FILE, hidden.settings, hidden.state_dict(), {**stored.facts, "functions_hidden": True})
-    return folder
-
-
 def main() -> None:
     """Reads the command line and writes the package."""
     asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -71,7 +61,6 @@ def main() -> None:
     asked.add_argument("--points", type=Path, help="what benchmarks/operating_points.py wrote")
     asked.add_argument("--table", type=Path, help="what benchmarks/detection.py wrote")
     asked.add_argument("--name", default="flame-plus")
-    asked.add_argument("--hide-functions", action="store_true", help="leave its functions of wavelength out for good")
     asked.add_argument("--note", action="append", default=[], metavar="NAME=TEXT")
     given = asked.parse_args()
     metrics: dict[str, Any] = {"files": [path.name for path in (given.points, given.table) if path]}
@@ -83,11 +72,9 @@ def main() -> None:
     if given.table:
         metrics["detection"] = means(json.loads(given.table.read_text()), given.name)
     notes = dict(note.split("=", 1) for note in given.note)
-    with TemporaryDirectory() as scratch:
-        run = without_functions(given.run, Path(scratch)) if given.hide_functions else given.run
-        _, agreements = export_plus(
-            run, given.out, name=given.name, sensitivities=sensitivities, notes=notes, metrics=metrics
-        )
+    _, agreements = export_plus(
+        given.run, given.out, name=given.name, sensitivities=sensitivities, notes=notes, metrics=metrics
+    )
     for each in agreements:
         print(each)
 

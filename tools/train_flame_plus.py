@@ -17,6 +17,7 @@ import numpy as np
 
 from flame import open_scene
 from flame.models.plus import PlusSettings
+from flame.models.plus.weights import load_plus, save_plus
 from flame.simulate import (
     NoisePool,
     PlumeSettings,
@@ -63,6 +64,9 @@ def main() -> None:
     asked.add_argument("--ground-file", type=Path, help="where they are kept; beside the run unless given")
     asked.add_argument("--seed", type=int, default=0)
     asked.add_argument("--start", type=Path, help="a trained network to go on from")
+    asked.add_argument("--hide-functions", action="store_true", help="go on without its functions of wavelength")
+    asked.add_argument("--methane-like", type=float, default=0.0, help="share of foreign curves like methane's")
+    asked.add_argument("--views", type=int, default=2, help="steps that each tile is used in, turned or mirrored")
     asked.add_argument("--rate", type=float, default=2e-3, help="learning rate at the start")
     asked.add_argument("--sensor", action="append", default=[], help="train on tiles of this sensor alone; repeat it")
     asked.add_argument("--fixed-bands", action="store_true", help="weights for bands, not wavelengths; one sensor")
@@ -110,9 +114,17 @@ def main() -> None:
         workers=given.workers,
         threads=given.threads,
         large_share=given.large_share,
+        views=given.views,
     )
+    source = source.with_methane_like(given.methane_like)
+    start = given.start
+    if start is not None and given.hide_functions:
+        stored, start = load_plus(start), given.folder / "start.safetensors"
+        hidden = stored.model.without_functions()
+        save_plus(start, hidden.settings, hidden.state_dict(), dict(stored.facts))
     facts = {"real": sorted(scenes), "seed": given.seed, "sensors": given.sensor, "fixed_bands": given.fixed_bands}
-    train_fresh(given.folder, source, settings, run, given.seed, facts, given.start)
+    facts |= {"methane_like": given.methane_like, "functions_hidden": given.hide_functions}
+    train_fresh(given.folder, source, settings, run, given.seed, facts, start)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flame.errors import FlameError
-from flame.physics import BandSet, kg_per_m2_from_ppm_m, noise_model, sensor, transmittance
+from flame.physics import BandSet, kg_per_m2_from_ppm_m, noise_model, sensor, transmittance, unit_absorption
 from flame.scene import Acquisition, Scene
 from flame.simulate import (
     Background,
@@ -243,6 +243,22 @@ def test_foreign_curves_are_no_sharper_than_the_bands():
     settings = ForeignSettings(chance=1.0, narrowest_nm=0.5, widest_nm=0.6, contrast=0.0, parcel_chance=0.0)
     drawn = [draw_foreign(np.random.default_rng(seed), coarse, (16, 16), settings) for seed in range(20)]
     assert all(found is not None and np.abs(found).max() <= 5 * settings.strongest for found in drawn)
+
+
+@pytest.mark.parametrize("name", ["aviris-ng", "emit"])
+def test_some_foreign_things_absorb_like_methane_but_none_is_methane(name):
+    bands = sensor(name).bands.methane()
+    methane = unit_absorption(bands)
+
+    def alike(share):
+        settings = ForeignSettings(chance=1.0, most=1, contrast=0.0, parcel_chance=0.0, methane_like=share)
+        drawn = [draw_foreign(np.random.default_rng(seed), bands, (16, 16), settings) for seed in range(40)]
+        curves = [found.reshape(len(bands), -1)[:, np.argmax(np.abs(found).max(axis=0))] for found in drawn]
+        return np.array([np.corrcoef(curve, methane)[0, 1] for curve in curves if curve.any()])
+
+    assert np.median(alike(1.0)) > 0.6
+    assert alike(1.0).max() < 0.99
+    assert np.median(np.abs(alike(0.0))) < 0.5
 
 
 def test_a_tile_may_have_nothing_foreign():

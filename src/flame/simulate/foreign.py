@@ -11,12 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
-from flame.physics import BandSet
+from flame.physics import BandSet, unit_absorption
 from flame.simulate.fields import fractal
 
 __all__ = ["ForeignSettings", "draw_foreign"]
 
 _FWHM_PER_SIGMA = 2.0 * np.sqrt(2.0 * np.log(2.0))
+_LEAST_BLUR_NM, _MOST_BLUR_NM = 6.0, 40.0
+"""Below, what absorbs would be methane itself, which a spectrum cannot tell from gas."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class ForeignSettings:
         contrast: Standard deviation of the log-brightness of objects against their ground.
         most_objects: Most objects of a kind.
         largest_px: Largest side of an object.
+        methane_like: Share of the curves that are methane's own absorption, blurred and weighed anew along wavelength:
+            paint, plastics, asphalt and carbonates absorb where it does.
         parcel_chance: Chance that a tile with foreign things is divided into parcels, like fields, each with its own
             mixture of a few curves.
         narrowest_parcel_px: Sides below twice this are not divided further.
@@ -45,18 +49,39 @@ class ForeignSettings:
     contrast: float = 0.5
     most_objects: int = 30
     largest_px: int = 24
+    methane_like: float = 0.0
     parcel_chance: float = 0.35
     narrowest_parcel_px: float = 8.0
 
 
-def _curve(rng: np.random.Generator, bands: BandSet, settings: ForeignSettings) -> Float64[np.ndarray, " band"]:
-    """A spectrum of a few features, as the bands see it."""
+def _features(rng: np.random.Generator, bands: BandSet, settings: ForeignSettings) -> Float64[np.ndarray, " band"]:
     total = np.zeros(len(bands))
     for _ in range(int(rng.integers(1, 5))):
         centre = rng.uniform(2100.0, 2500.0)
         own = np.exp(rng.uniform(np.log(settings.narrowest_nm), np.log(settings.widest_nm)))
         seen = np.hypot(own, bands.fwhm_nm / _FWHM_PER_SIGMA)
         total += rng.normal() * own / seen * np.exp(-0.5 * np.square((bands.centres_nm - centre) / seen))
+    return total
+
+
+def _like_methane(rng: np.random.Generator, bands: BandSet) -> Float64[np.ndarray, " band"]:
+    """Methane's absorption without its finest lines, some parts of it too strong and others too weak."""
+    blur = np.exp(rng.uniform(np.log(_LEAST_BLUR_NM), np.log(_MOST_BLUR_NM)))
+    apart = (bands.centres_nm[:, None] - bands.centres_nm) / blur
+    near = np.exp(-0.5 * np.square(apart))
+    blurred = -(near / near.sum(axis=1, keepdims=True)) @ unit_absorption(bands)
+    knots = np.linspace(bands.centres_nm[0], bands.centres_nm[-1], 6)
+    factor = np.exp(rng.uniform(0.0, 0.6) * np.interp(bands.centres_nm, knots, rng.normal(size=knots.size)))
+    return np.asarray(blurred * factor)
+
+
+def _curve(rng: np.random.Generator, bands: BandSet, settings: ForeignSettings) -> Float64[np.ndarray, " band"]:
+    """A spectrum of a few features, as the bands see it."""
+    # No draw at all where none is like methane: tiles without keep their bytes.
+    if settings.methane_like and rng.uniform() < settings.methane_like:
+        total = _like_methane(rng, bands)
+    else:
+        total = _features(rng, bands, settings)
     depth = np.exp(rng.uniform(np.log(settings.weakest), np.log(settings.strongest)))
     return np.asarray(depth * total / max(1e-9, float(np.abs(total).max())))
 

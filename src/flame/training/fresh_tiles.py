@@ -129,6 +129,13 @@ class FreshSource:
         grounds = [*self.simulated, *(ground for each in self.real.values() for ground in each)]
         return min(int(min(ground.valid.shape)) for ground in grounds)
 
+    def with_methane_like(self, share: float) -> FreshSource:
+        """The same, a share of its foreign things absorbing like methane."""
+        strange = self.settings.foreign
+        if strange is None:
+            return self
+        return replace(self, settings=replace(self.settings, foreign=replace(strange, methane_like=share)))
+
     def ground(
         self, rng: np.random.Generator, name: str | None, size: int
     ) -> tuple[tuple[Background, ...], FreshSettings]:
