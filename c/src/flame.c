@@ -153,6 +153,7 @@ flame_status flame_open(
     to->core_sigmas = to->options.core_sigmas != 0.0f ? to->options.core_sigmas
                       : to->options.threshold > 0.0f  ? 0.0f
                                                       : (float)to->model.core_sigmas;
+    to->tracker.take_lines = !(to->core_sigmas > 0.0f);
     to->scene = to->options.scene;
     begin_scene(to);
     const int32_t threads = (int32_t)to->options.threads;

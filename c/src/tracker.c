@@ -1,5 +1,6 @@
 #include "tracker.h"
 
+#include <math.h>
 #include <string.h>
 
 /* More bits of a cell: seen in this search; seen among its part; of the part that is outlined. */
@@ -180,6 +181,25 @@ static int find_core(tracker *with, const int32_t *pixels, int32_t count, int cu
     return found;
 }
 
+/* Whether pixels lie more than MOST_ELONGATED times as far along as across: a road or a detector column, no plume. */
+static int is_line(const tracker *with, const int32_t *pixels, int32_t count) {
+    double rows = 0.0, cols = 0.0, tall = 0.0, wide = 0.0, both = 0.0;
+    for (int32_t i = 0; i < count; i++) {
+        rows += pixels[i] / with->cols;
+        cols += pixels[i] % with->cols;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        double down = pixels[i] / with->cols - rows / count, across = pixels[i] % with->cols - cols / count;
+        tall += down * down;
+        wide += across * across;
+        both += down * across;
+    }
+    tall = tall / count + 1.0 / 12.0; /* a pixel is a square */
+    wide = wide / count + 1.0 / 12.0;
+    const double middle = 0.5 * (tall + wide), apart = hypot(0.5 * (tall - wide), both / count);
+    return middle + apart > (1.0 + 1e-9) * MOST_ELONGATED * MOST_ELONGATED * (middle - apart); /* just that shape is none */
+}
+
 void track_rows(
     tracker *with, const uint8_t *cells, const float *probability, const float *score_ppm_m, int32_t rows, int end,
     take_plume *take, void *user) {
@@ -199,7 +219,7 @@ void track_rows(
         plume found = {.cut = open != 0};
         int32_t count = gather(with, (int32_t)i, PLUME, SORTED, 1, with->pixels);
         for (int32_t k = 0; k < count; k++) with->cells[with->pixels[k]] &= (uint8_t)~SORTED;
-        if (find_core(with, with->pixels, count, found.cut)) {
+        if (find_core(with, with->pixels, count, found.cut) && (with->take_lines || !is_line(with, with->pixels, count))) {
             measure(with, with->pixels, count, &found);
             draw(with, with->pixels, count, &found);
             take(user, &found);

@@ -9,8 +9,12 @@ typedef void take_plume(void *user, plume *found);
 /* Bits of a cell that rows come with: plume; of its core, without which no plume is given out. */
 enum { PLUME = 1, CORE = 2 };
 
+/* Length over width of a plume at most, as in flame.detection.shapes. */
+#define MOST_ELONGATED 12.0
+
 typedef struct {
     int32_t cols, capacity, most_rows, rows;
+    int take_lines; /* whether what is too long and thin for a plume is given out too */
     int64_t first;
     uint8_t *cells; /* bits, see tracker.c */
     uint8_t *cut_with_core; /* columns where the next row goes on from a piece with a core; 0 everywhere else */
@@ -28,7 +32,7 @@ void open_mask(
     const float *probability, const uint8_t *usable, int32_t rows, int32_t cols, float threshold, int opening,
     uint8_t *mask, uint8_t *eroded);
 
-/* The next rows; with `end` there are no more. Plumes without a core are left out; a piece of a long one has a core if it or
+/* The next rows; with `end` there are no more. Plumes without a core and lines are left out; a piece of a long one has a core if it or
  * a piece that it goes on from has one. */
 void track_rows(
     tracker *with, const uint8_t *cells, const float *probability, const float *score_ppm_m, int32_t rows, int end,

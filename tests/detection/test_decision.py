@@ -8,6 +8,8 @@ from hypothesis.extra import numpy as hnp
 from scipy import ndimage
 
 from flame.detection import CROSS, DecisionRule, plume_mask
+from flame.detection.decision import EIGHT_NEIGHBOURS
+from flame.detection.shapes import MOST_ELONGATED, are_lines
 from flame.errors import FlameError
 
 shapes = st.tuples(st.integers(1, 12), st.integers(1, 12))
@@ -83,6 +85,33 @@ def test_pieces_without_a_core_or_too_small_are_left_out():
     assert np.array_equal(mask, expected)
     valid[2, 2] = False  # what is not seen is no core
     assert not plume_mask(score, valid, rule, sigmas).any()
+
+
+def test_lines_are_no_plumes_where_a_core_is_asked_for():
+    score, sigmas = np.zeros((80, 80)), np.full((80, 80), 9.0)
+    score[1:3, 2:72] = 0.9  # a road
+    for row in range(60):
+        score[row + 10, row + 5 : row + 8] = 0.9  # one that runs aslant
+    score[5:9, 40:78] = 0.9  # long, but no longer than a plume may be
+    score[60:75, 10:30] = 0.9
+    valid = np.ones(score.shape, dtype=bool)
+    expected = np.zeros_like(valid)
+    expected[5:9, 40:78] = expected[60:75, 10:30] = True
+    assert np.array_equal(plume_mask(score, valid, DecisionRule(0.5, False, core_sigmas=3.0), sigmas), expected)
+    assert np.array_equal(plume_mask(score, valid, DecisionRule(0.5, False), sigmas), score > 0.5)
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 999), share=st.floats(0.1, 0.5))
+def test_the_elongation_of_a_piece_is_that_of_its_moments(seed, share):
+    mask = np.random.default_rng(seed).random((25, 90)) < share
+    mask[12, 3:70] = True  # something long
+    pieces, count = ndimage.label(mask, EIGHT_NEIGHBOURS)
+    expected = [False]
+    for number in range(1, count + 1):
+        spread = np.linalg.eigvalsh(np.cov(np.stack(np.nonzero(pieces == number)), bias=True) + np.eye(2) / 12)
+        expected.append(spread[1] > (1 + 1e-9) * MOST_ELONGATED**2 * spread[0])
+    np.testing.assert_array_equal(are_lines(pieces, count), expected)
 
 
 def test_a_core_needs_something_to_be_told_by():

@@ -128,7 +128,8 @@ def test_plumes_without_a_core_are_left_out_however_rows_come(mask, heights, see
 def _long_plume(core_rows):
     """What is given out of a plume of 100 rows that comes four by four and is cut after more than 16."""
     mask, core = np.zeros((100, 60), dtype=bool), np.zeros((100, 60), dtype=bool)
-    mask[np.arange(100), np.arange(100) // 2] = True  # one pixel wide: some pieces touch at a corner alone
+    rows = np.arange(100)[:, None]
+    mask[rows, rows // 2 + np.arange(3)] = True
     core[core_rows] = mask[core_rows]
     tracker = PlumeTracker(max_rows=16)
     return [
@@ -145,6 +146,16 @@ def test_a_piece_whose_core_lay_in_an_earlier_piece_is_not_lost():
     assert _long_plume([45]) == pieces[2:]  # nobody could know of it when the first two were cut
     assert _long_plume([99]) == pieces[4:]
     assert _long_plume([]) == []
+
+
+@pytest.mark.parametrize("max_rows", [2048, 64])
+def test_a_stripe_is_no_plume_whole_or_in_pieces_unless_every_pixel_counts(max_rows):
+    stripe = np.zeros((4, 20), dtype=bool)
+    stripe[:, 5:7] = True
+    for core, least in ((stripe, 0), (None, 1)):
+        tracker = PlumeTracker(max_rows)
+        found = [p for at in range(50) for p in tracker.push(*_maps(stripe), end=at == 49, core=core)]
+        assert bool(found) == bool(least)
 
 
 def test_a_core_is_handed_on_to_what_touches_and_to_nothing_else():

@@ -307,6 +307,25 @@ def test_pieces_of_long_plumes_hand_on_their_core_as_in_python(library: ctypes.C
     assert any(flags & 1 for _, flags, *_ in sent[0.6])
 
 
+def test_lines_are_no_plumes_as_in_python(library: ctypes.CDLL, tmp_path: Path) -> None:
+    """Valid columns stand alone, so that all that is found in them is long and thin."""
+    model = unet_model(0.05, functions=5, width=8, hidden=8)
+    package, scene = package_of(model, 32), lines_of("emit", 64)
+    valid = scene.valid & (np.arange(64) % 12 < 3)
+    holed = Scene(np.where(valid, scene.radiance, np.float32(0)), scene.bands, valid)
+    image, sent = flight_image(package, scene.bands), {}
+    for core in (0.0, 1e-3):
+        stream = Stream(library, image, columns=64, threshold=0.02, core_sigmas=core)
+        assert stream.open() == OK
+        stream.push_all(holed.radiance)
+        stream.end()
+        sent[core] = _told(decoded(b"".join(stream.packets), tmp_path / f"c {core}"))
+        asked = Asked(threshold=0.02, core_sigmas=core)
+        assert sent[core] == _told(by_python(model, package, holed, tmp_path / f"python {core}", asked).packets)
+    longest = [max((rows / cols for *_, rows, cols, _ in sent[core]), default=0.0) for core in sent]
+    assert longest[0] > 12.0 > longest[1]
+
+
 def test_the_core_is_the_models_unless_a_core_or_a_threshold_is_given(library: ctypes.CDLL) -> None:
     """As on the ground: a threshold by number has no core unless one is asked for."""
     package, scene = package_of(unet_model(functions=5, width=8, hidden=8), 32, 0.5), lines_of("emit", 48)

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy import ndimage
 
+from flame.detection.shapes import are_lines
 from flame.errors import FlameError
 
 __all__ = ["CROSS", "EIGHT_NEIGHBOURS", "DecisionRule", "plume_mask"]
@@ -27,7 +28,8 @@ class DecisionRule:
         threshold: A score must exceed it; 0.5 for probabilities (app:impl), a filter's own threshold otherwise.
         opening: Whether the mask is opened with the 3x3 cross, as for every learned model in the paper.
         core_sigmas: Pixels that touch, corners included, are kept only if somewhere among them the enhancement is this
-            many of its standard deviations above zero. None, or 0: no such rule.
+            many of its standard deviations above zero, and if they are no line: roads that absorb like methane have
+            a core too. None, or 0: no such rule.
         fewest_pixels: Smaller pieces are not kept.
     """
 
@@ -55,7 +57,7 @@ def plume_mask(
 ) -> Bool[np.ndarray, "row col"]:
     """The plume mask of a score map: above the threshold, opened by a 3x3 cross, valid pixels only.
 
-    Then pieces without a core and pieces that are too small are left out, if the rule says so.
+    Then pieces without a core, lines and pieces that are too small are left out, if the rule says so.
 
     Invalid pixels and everything beyond the edge count as not plume, so a detection must fit a whole cross of valid
     pixels. The score stored under an invalid pixel has no influence.
@@ -74,10 +76,10 @@ def plume_mask(
     mask = _opened(above) if rule.opening else above
     if rule.core_sigmas and sigmas is None:
         raise FlameError("a core is asked for, but this detector tells no standard deviations; leave it out")
-    return _large_with_core(mask, sigmas, rule) if rule.looks_at_pieces else mask
+    return _plausible(mask, sigmas, rule) if rule.looks_at_pieces else mask
 
 
-def _large_with_core(
+def _plausible(
     mask: Bool[np.ndarray, "row col"], sigmas: Float[np.ndarray, "row col"] | None, rule: DecisionRule
 ) -> Bool[np.ndarray, "row col"]:
     pieces, count = ndimage.label(mask, EIGHT_NEIGHBOURS)
@@ -85,7 +87,7 @@ def _large_with_core(
     if sigmas is not None and rule.core_sigmas:
         has_core = np.zeros(count + 1, dtype=np.bool_)
         has_core[pieces[mask & (sigmas > rule.core_sigmas)]] = True
-        kept &= has_core
+        kept &= has_core & ~are_lines(pieces, count)
     kept[0] = False
     return np.asarray(kept[pieces])
 

@@ -10,6 +10,7 @@ from scipy import ndimage
 
 from flame.detection.decision import EIGHT_NEIGHBOURS
 from flame.detection.outline import PixelPolygon, outline
+from flame.detection.shapes import are_lines
 from flame.errors import FlameError
 
 __all__ = ["Plume", "PlumeTracker", "find_plumes", "measure_plume", "plume_labels"]
@@ -176,8 +177,9 @@ class PlumeTracker:
     A plume is given out once it no longer touches the last row seen. One longer than `max_rows` is given out in
     pieces marked `cut`.
 
-    Where cores are told, plumes without one are left out. A piece of a long plume has a core if it or a piece that it
-    goes on from has one. A piece that was cut before its plume's core came is left out: nobody could know of it.
+    Where cores are told, plumes without one and lines are left out, as by `DecisionRule`. A piece of a long plume has a
+    core if it or a piece that it goes on from has one. A piece that was cut before its plume's core came is left out:
+    nobody could know of it.
 
     Args:
         max_rows: Rows kept at most for plumes that are not finished yet.
@@ -208,7 +210,7 @@ class PlumeTracker:
             end: Whether these rows are the last, which finishes all plumes.
             core: Pixels that make a plume one. None: every pixel does.
         """
-        own_core = mask if core is None else mask & core
+        own_core, takes_lines = (mask, True) if core is None else (mask & core, False)
         mask, probability, score_ppm_m, core = self._with_held(mask, probability, score_ppm_m, own_core)
         if not mask.size:
             return ()
@@ -222,10 +224,11 @@ class PlumeTracker:
         if too_long:
             keep_from = rows
             self._cut_with_core = has_core[labels[-1]]
+        kept = has_core if takes_lines else has_core & ~are_lines(labels, len(boxes))
         done = tuple(
             replace(_measured(labels, number, box, probability, score_ppm_m).shifted(self._first), cut=is_open)
             for number, box in boxes.items()
-            if has_core[number] and (not (is_open := number in still_open) or too_long)
+            if kept[number] and (not (is_open := number in still_open) or too_long)
         )
         self._hold(np.isin(labels, list(still_open)), probability, score_ppm_m, core, keep_from)
         return done

@@ -1,0 +1,40 @@
+"""What is too long and thin to be a plume: a road, a ditch, a detector column that is off."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+__all__ = ["MOST_ELONGATED", "are_lines"]
+
+MOST_ELONGATED = 12.0
+"""Length over width of a plume at most. None of 1,777 outlines that reviewers drew in EMIT scenes exceeds it, two
+exceed 10."""
+
+_PIXEL = 1.0 / 12.0
+"""Variance along each axis of a pixel's own area, which is a square."""
+
+
+def are_lines(pieces: Int[np.ndarray, "row col"], count: int) -> Bool[np.ndarray, " number"]:
+    """Whether each piece of a labelled image is more than `MOST_ELONGATED` times as long as wide.
+
+    Length and width are the standard deviations of its area along its principal axes.
+
+    Args:
+        pieces: Number of the piece that each pixel belongs to, 0 for none.
+        count: How many pieces there are.
+    """
+    rows, cols = np.nonzero(pieces)
+    numbers = pieces[rows, cols]
+
+    def mean(values: np.ndarray) -> np.ndarray:
+        return np.bincount(numbers, values, count + 1) / pixels
+
+    pixels = np.maximum(1, np.bincount(numbers, minlength=count + 1))
+    down, across = mean(rows), mean(cols)
+    tall = mean(np.square(rows - down[numbers])) + _PIXEL
+    wide = mean(np.square(cols - across[numbers])) + _PIXEL
+    both = mean((rows - down[numbers]) * (cols - across[numbers]))
+    middle, apart = 0.5 * (tall + wide), np.hypot(0.5 * (tall - wide), both)
+    # Rectangles of just that shape are plumes, whatever the last digit is.
+    return np.asarray(middle + apart > (1 + 1e-9) * MOST_ELONGATED**2 * (middle - apart))
