@@ -109,8 +109,8 @@ def page(report: dict[str, dict[str, dict[str, float | None]]], given: argparse.
     judge = "networks that never saw it" if given.model_of else "the same network"
     text = (
         f"# Thresholds and cores\n\nMade by `benchmarks/outline_rules.py`, seed {given.seed}, {given.tiles} scenes of "
-        f"{SIDE} x {SIDE} pixels for each simulated ground and sensor ({', '.join(given.sensor)}), {given.tiles // 2} for "
-        f"each real one, judged by {judge}.\n"
+        f"{SIDE} x {SIDE} pixels for each simulated ground and sensor ({', '.join(given.sensor)}), "
+        f"{given.tiles // 2} for each real one, judged by {judge}.\n"
     )
     for name, rows in report.items():
         text += f"\n## {name}\n\n| threshold | core | precision | recall | F1 | found | false in 10 Mpixel |\n"
