@@ -70,7 +70,7 @@ def main() -> None:
     asked.add_argument("--rate", type=float, default=2e-3, help="learning rate at the start")
     asked.add_argument("--sensor", action="append", default=[], help="train on tiles of this sensor alone; repeat it")
     asked.add_argument("--fixed-bands", action="store_true", help="weights for bands, not wavelengths; one sensor")
-    asked.add_argument("--functions", type=int, default=16)
+    asked.add_argument("--functions", type=int, default=0, help="learned functions of wavelength; 16 were tried")
     asked.add_argument("--no-fields", action="store_true")
     asked.add_argument("--no-score", action="store_true")
     asked.add_argument("--width", type=int, default=16)

@@ -47,8 +47,8 @@ def asked_options(
         float | None,
         typer.Option(
             metavar="SIGMAS",
-            help="Standard deviations by which the enhancement must somewhere in a plume exceed zero. By default the "
-            "sensitivity's; none with a threshold.",
+            help="Standard deviations by which the enhancement must somewhere in a plume exceed zero; with it, "
+            "lines such as roads are left out. By default the sensitivity's; none with a threshold.",
         ),
     ] = None,
 ) -> Asked:
