@@ -88,17 +88,18 @@ def test_pieces_without_a_core_or_too_small_are_left_out():
 
 
 def test_lines_are_no_plumes_where_a_core_is_asked_for():
-    score, sigmas = np.zeros((80, 80)), np.full((80, 80), 9.0)
-    score[1:3, 2:72] = 0.9  # a road
+    plumes, roads = np.zeros((2, 160, 160), dtype=bool)
+    plumes[8:12, 40:78] = True  # long, but no longer than a plume may be
+    plumes[130:145, 10:30] = True
+    roads[3:5, 2:90] = True  # one beside a plume
     for row in range(60):
-        score[row + 10, row + 5 : row + 8] = 0.9  # one that runs aslant
-    score[5:9, 40:78] = 0.9  # long, but no longer than a plume may be
-    score[60:75, 10:30] = 0.9
+        roads[row + 30, row + 5 : row + 8] = True  # one that runs aslant
+    for row in range(30, 140, 9):
+        roads[row : row + 4, 120:122] = True  # one in pieces
+    score, sigmas = np.where(plumes | roads, 0.9, 0.0), np.full((160, 160), 9.0)
     valid = np.ones(score.shape, dtype=bool)
-    expected = np.zeros_like(valid)
-    expected[5:9, 40:78] = expected[60:75, 10:30] = True
-    assert np.array_equal(plume_mask(score, valid, DecisionRule(0.5, False, core_sigmas=3.0), sigmas), expected)
-    assert np.array_equal(plume_mask(score, valid, DecisionRule(0.5, False), sigmas), score > 0.5)
+    assert np.array_equal(plume_mask(score, valid, DecisionRule(0.5, False, core_sigmas=3.0), sigmas), plumes)
+    assert np.array_equal(plume_mask(score, valid, DecisionRule(0.5, False), sigmas), plumes | roads)
 
 
 @settings(max_examples=50, deadline=None)

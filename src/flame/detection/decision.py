@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy import ndimage
 
-from flame.detection.shapes import are_lines
+from flame.detection.shapes import without_lines
 from flame.errors import FlameError
 
 __all__ = ["CROSS", "EIGHT_NEIGHBOURS", "DecisionRule", "plume_mask"]
@@ -28,8 +28,8 @@ class DecisionRule:
         threshold: A score must exceed it; 0.5 for probabilities (app:impl), a filter's own threshold otherwise.
         opening: Whether the mask is opened with the 3x3 cross, as for every learned model in the paper.
         core_sigmas: Pixels that touch, corners included, are kept only if somewhere among them the enhancement is this
-            many of its standard deviations above zero, and if they are no line: roads that absorb like methane have
-            a core too. None, or 0: no such rule.
+            many of its standard deviations above zero, and if they are no line, or part of one: roads that absorb like
+            methane have a core too. None, or 0: no such rule.
         fewest_pixels: Smaller pieces are not kept.
     """
 
@@ -87,9 +87,10 @@ def _plausible(
     if sigmas is not None and rule.core_sigmas:
         has_core = np.zeros(count + 1, dtype=np.bool_)
         has_core[pieces[mask & (sigmas > rule.core_sigmas)]] = True
-        kept &= has_core & ~are_lines(pieces, count)
+        kept &= has_core
     kept[0] = False
-    return np.asarray(kept[pieces])
+    left = np.asarray(kept[pieces])
+    return without_lines(left) if rule.core_sigmas else left
 
 
 def _opened(mask: Bool[np.ndarray, "row col"]) -> Bool[np.ndarray, "row col"]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Bool, Int
+from scipy import ndimage
 
-__all__ = ["MOST_ELONGATED", "are_lines"]
+__all__ = ["MOST_ELONGATED", "are_lines", "without_lines"]
 
 MOST_ELONGATED = 12.0
 """Length over width of a plume at most. None of 1,777 outlines that reviewers drew in EMIT scenes exceeds it, two
 exceed 10."""
+
+_REACH_PX = 5
+"""Pieces at most twice this apart are judged together: a road is rarely found in one piece. The same outlines, joined
+so, exceed the bound in no scene either."""
 
 _PIXEL = 1.0 / 12.0
 """Variance along each axis of a pixel's own area, which is a square."""
@@ -38,3 +43,15 @@ def are_lines(pieces: Int[np.ndarray, "row col"], count: int) -> Bool[np.ndarray
     middle, apart = 0.5 * (tall + wide), np.hypot(0.5 * (tall - wide), both)
     # Rectangles of just that shape are plumes, whatever the last digit is.
     return np.asarray(middle + apart > (1 + 1e-9) * MOST_ELONGATED**2 * (middle - apart))
+
+
+def without_lines(mask: Bool[np.ndarray, "row col"]) -> Bool[np.ndarray, "row col"]:
+    """A mask without what is too long and thin for a plume, in one piece or in several that lie near each other."""
+    if not mask.any():
+        return mask
+    for reach in (0, _REACH_PX):
+        wider = ndimage.maximum_filter(mask, 2 * reach + 1, mode="constant")
+        near, count = ndimage.label(wider, np.ones((3, 3)))
+        groups = np.where(mask, near, 0)
+        mask = mask & ~are_lines(groups, count)[groups]
+    return mask
