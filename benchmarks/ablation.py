@@ -135,7 +135,7 @@ def main() -> None:
     asked.add_argument("networks", nargs="+", metavar="NAME=RUN", help="trained networks with the names of their rows")
     asked.add_argument("--real", type=Path, action="append", default=[])
     asked.add_argument("--sensor", action="append")
-    asked.add_argument("--preset", action="append")
+    asked.add_argument("--preset", action="append", help="simulated ground; wide and permian unless given, or none")
     asked.add_argument("--hide", action="store_true", help="judge each also with its functions of wavelength hidden")
     asked.add_argument("--tiles", type=int, default=24)
     asked.add_argument("--seed", type=int, default=811)

@@ -268,7 +268,7 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     asked.add_argument("--real", type=Path, action="append", default=[])
     asked.add_argument("--sensor", action="append")
-    asked.add_argument("--preset", action="append")
+    asked.add_argument("--preset", action="append", help="simulated ground; wide and permian unless given, or none")
     asked.add_argument("--network", type=Path, action="append", default=[])
     asked.add_argument(
         "--network-of", action="append", default=[], metavar="GROUND=ONNX",
@@ -282,7 +282,7 @@ def main() -> None:
     asked.add_argument("--json", type=Path)
     given = asked.parse_args()
     given.sensor = given.sensor or ["aviris-ng", "emit", "prisma", "enmap"]
-    given.preset = given.preset or ["wide", "permian"]
+    given.preset = ["wide", "permian"] if given.preset is None else [kind for kind in given.preset if kind != "none"]
     if given.again:
         kept = json.loads(given.again.read_text())
         given.seed, given.tiles = kept["seed"], kept["rows"][0]["tiles"]

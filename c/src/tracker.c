@@ -196,7 +196,8 @@ static int is_line(const tracker *with, const int32_t *pixels, int32_t count) {
     }
     tall = tall / count + 1.0 / 12.0; /* a pixel is a square */
     wide = wide / count + 1.0 / 12.0;
-    const double middle = 0.5 * (tall + wide), apart = hypot(0.5 * (tall - wide), both / count);
+    const double middle = 0.5 * (tall + wide), half = 0.5 * (tall - wide);
+    const double apart = sqrt(half * half + both / count * (both / count));
     return middle + apart > (1.0 + 1e-9) * MOST_ELONGATED * MOST_ELONGATED * (middle - apart); /* just that shape is none */
 }
 

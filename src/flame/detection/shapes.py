@@ -40,7 +40,8 @@ def are_lines(pieces: Int[np.ndarray, "row col"], count: int) -> Bool[np.ndarray
     tall = mean(np.square(rows - down[numbers])) + _PIXEL
     wide = mean(np.square(cols - across[numbers])) + _PIXEL
     both = mean((rows - down[numbers]) * (cols - across[numbers]))
-    middle, apart = 0.5 * (tall + wide), np.hypot(0.5 * (tall - wide), both)
+    middle = 0.5 * (tall + wide)
+    apart = np.sqrt(np.square(0.5 * (tall - wide)) + np.square(both))
     # Rectangles of just that shape are plumes, whatever the last digit is.
     return np.asarray(middle + apart > (1 + 1e-9) * MOST_ELONGATED**2 * (middle - apart))
 
