@@ -35,7 +35,7 @@ typedef void flame_take_packet(void *user, const uint8_t *packet, size_t bytes);
 
 /* Finished lines from `first_line` of the scene on: probability (0 where unusable), score in ppm m and mask (0 or 1), rows
  * of `columns` pixels; gone when the function returns. The mask is given before a plume's end is seen: it also has plumes
- * that turn out to have no core, of which no packet comes. */
+ * that turn out to have no core or to be lines, of which no packet comes. */
 typedef void flame_take_lines(
     void *user, uint32_t first_line, uint32_t lines, uint32_t columns, const float *probability, const float *score_ppm_m,
     const uint8_t *mask);
@@ -52,8 +52,8 @@ typedef struct {
     uint16_t first_apid;           /* plumes have this APID; 0 means 0x2A0 */
     float threshold;               /* probability above which a pixel is plume; 0 means the model's */
     float core_sigmas;             /* standard deviations above zero that a plume's enhancement must somewhere have, else no
-                                    * packet is sent; 0 means the model's, or none with a threshold of your own; below 0:
-                                    * none */
+                                    * packet is sent, nor for what is more than 12 times as long as wide; 0 means the
+                                    * model's, or none with a threshold of your own; below 0: none of both */
     flame_take_packet *packet;
     flame_take_lines *lines;       /* NULL: not told */
     flame_tell_time *time;         /* NULL: packets without time */
