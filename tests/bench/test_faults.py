@@ -57,7 +57,7 @@ def test_the_same_number_is_the_same_flip_and_every_layer_has_its_turn(bench):
 
 def test_weights_tables_buffers_and_inputs_are_all_struck(bench):
     names = " ".join([*bench.constants, *bench.buffers])
-    for part in ("lift.weight", "trunk.down", "trunk.up", "functions", "lifted", "score", "radiance"):
+    for part in ("lift.weight", "trunk.down", "trunk.up", "compiled.taps", "lifted", "score", "radiance"):
         assert part in names
     assert not set(bench.constants) & set(bench.buffers)
 
