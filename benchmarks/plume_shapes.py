@@ -88,13 +88,14 @@ def simulated(name: str, sensor: str, size: int, tiles: int, noise_ppm_m: float,
 
 
 def table(columns: dict[str, list[Shape]]) -> dict[str, dict[str, list[float]]]:
-    """Quantiles of each measure, and the share of plumes in one part."""
+    """Quantiles of each measure, the most elongated, and the share of plumes in one part."""
     rows: dict[str, dict[str, list[float]]] = {}
     for title, shapes in columns.items():
         rows[title] = {
             name: np.quantile([getattr(s, name) for s in shapes], QUANTILES).round(2).tolist()
             for name in ("area_px", "elongation", "solidity")
         }
+        rows[title]["most elongated"] = sorted((round(s.elongation, 2) for s in shapes), reverse=True)[: len(QUANTILES)]
         rows[title]["share in one part"] = [round(float(np.mean([s.parts == 1 for s in shapes])), 3)]
     return rows
 
