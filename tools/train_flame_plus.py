@@ -66,6 +66,7 @@ def main() -> None:
     asked.add_argument("--start", type=Path, help="a trained network to go on from")
     asked.add_argument("--hide-functions", action="store_true", help="go on without its functions of wavelength")
     asked.add_argument("--methane-like", type=float, default=0.0, help="share of foreign curves like methane's")
+    asked.add_argument("--own-noise", type=float, default=0.0, help="share of grounds with noise of their own")
     asked.add_argument("--views", type=int, default=2, help="steps that each tile is used in, turned or mirrored")
     asked.add_argument("--rate", type=float, default=2e-3, help="learning rate at the start")
     asked.add_argument("--sensor", action="append", default=[], help="train on tiles of this sensor alone; repeat it")
@@ -116,14 +117,15 @@ def main() -> None:
         large_share=given.large_share,
         views=given.views,
     )
-    source = source.with_methane_like(given.methane_like)
+    source = source.with_methane_like(given.methane_like).with_own_noise(given.own_noise)
     start = given.start
     if start is not None and given.hide_functions:
         stored, start = load_plus(start), given.folder / "start.safetensors"
         hidden = stored.model.without_functions()
         save_plus(start, hidden.settings, hidden.state_dict(), dict(stored.facts))
     facts = {"real": sorted(scenes), "seed": given.seed, "sensors": given.sensor, "fixed_bands": given.fixed_bands}
-    facts |= {"methane_like": given.methane_like, "functions_hidden": given.hide_functions}
+    facts |= {"methane_like": given.methane_like, "own_noise": given.own_noise}
+    facts |= {"functions_hidden": given.hide_functions}
     train_fresh(given.folder, source, settings, run, given.seed, facts, start)
 
 

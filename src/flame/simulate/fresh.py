@@ -19,6 +19,7 @@ from flame.simulate.foreign import draw_foreign
 from flame.simulate.instrument import InstrumentState, draw_band_gain, draw_instrument, respond, saturate
 from flame.simulate.labels import draw_label
 from flame.simulate.mapping import draw_mapping
+from flame.simulate.own_noise import add_own_noise
 from flame.simulate.plume_pool import PlumePool
 from flame.simulate.respectral import respectral
 from flame.simulate.settings import FreshSettings, Range
@@ -138,9 +139,10 @@ class FreshTiles:
             strange = draw_foreign(rng, nominal, valid.shape, settings.foreign)
             if strange is not None:
                 radiance *= np.exp(strange, out=strange)
-        radiance *= gain[:, None, None]
         scale = settings.noise_scale.draw(rng)
-        visible_ppm_m = _visible_at(ground, scale * seen.reference_noise)
+        as_seen = float(np.hypot(scale, self._own_noise(rng, radiance, nominal, sensor_name or ground.sensor)))
+        radiance *= gain[:, None, None]
+        visible_ppm_m = _visible_at(ground, as_seen * seen.reference_noise)
         column, sources = self.plumes.draw(rng, valid.shape, scale if settings.plume_follows_noise else 1.0)
         if settings.plume_snr is not None and sources:
             factor = settings.plume_snr.draw(rng) * _strength(column, visible_ppm_m[valid]) / ground.path_factor
@@ -168,6 +170,18 @@ class FreshTiles:
             radiance[:, ~valid] = 0.0
         label = None if settings.label is None else draw_label(slant_ppm_m, visible_ppm_m, valid, settings.label)
         return FreshTile(radiance, nominal, valid, slant_ppm_m, label, scale, sources, ground.name)
+
+    def _own_noise(
+        self, rng: np.random.Generator, radiance: Float32[np.ndarray, "band row col"], nominal: BandSet, name: str
+    ) -> float:
+        """Gives the ground noise of its own, or not; how large it is, in units of the sensor's nominal noise."""
+        own = self.settings.own_noise
+        # No draw at all where ground never has any: tiles without keep their bytes.
+        if own is None or rng.uniform() >= own.chance:
+            return 0.0
+        usual = radiance.mean(axis=(1, 2))
+        added = add_own_noise(rng, radiance, nominal, own, lambda shape: self.noise.draw(rng, shape))
+        return float(np.median(added / noise_model(name).sigma(usual, nominal)))
 
     def _faults(
         self, rng: np.random.Generator, nominal: BandSet, valid: Bool[np.ndarray, "row col"]

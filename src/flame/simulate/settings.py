@@ -10,6 +10,7 @@ import numpy as np
 from flame.errors import FlameError
 from flame.simulate.foreign import ForeignSettings
 from flame.simulate.labels import LabelSettings
+from flame.simulate.own_noise import OwnNoiseSettings
 from flame.simulate.plumes import PlumeSettings
 from flame.simulate.respectral import RespectralSettings
 
@@ -198,6 +199,7 @@ class FreshSettings:
         mix_chance: Chance that another background takes the place of part of the tile.
         foreign: Materials that no library has; None for none.
         respectral: How the ground's own spectra are changed; None: not at all.
+        own_noise: Noise of the instrument that took the ground itself; None for none.
         faults: What else may be wrong with the instrument: stripes, offsets and uneven noise of bands, dead columns,
             edges, saturation, and the way onto a map. None for nothing; its sensor, shifts, gains, point spread and
             noise scale are not used.
@@ -216,6 +218,7 @@ class FreshSettings:
     mix_chance: float = 0.2
     foreign: ForeignSettings | None = None
     respectral: RespectralSettings | None = None
+    own_noise: OwnNoiseSettings | None = None
     faults: InstrumentSettings | None = None
     fault_chance: float = 0.5
     label: LabelSettings | None = field(default_factory=LabelSettings)

@@ -18,6 +18,7 @@ from flame.prepare.planes import GRID_NM, PlaneSettings, band_weights, prepare_p
 from flame.simulate import FreshTiles, NoisePool, PlumePool
 from flame.simulate.backgrounds import Background
 from flame.simulate.foreign import ForeignSettings
+from flame.simulate.own_noise import OwnNoiseSettings
 from flame.simulate.respectral import RespectralSettings
 from flame.simulate.settings import FreshSettings, InstrumentSettings, Range
 
@@ -136,6 +137,11 @@ class FreshSource:
             return self
         return replace(self, settings=replace(self.settings, foreign=replace(strange, methane_like=share)))
 
+    def with_own_noise(self, chance: float) -> FreshSource:
+        """The same, its ground having noise of its own with this chance; real ground, which has some, half as often."""
+        own = OwnNoiseSettings(chance=chance) if chance else None
+        return replace(self, settings=replace(self.settings, own_noise=own))
+
     def ground(
         self, rng: np.random.Generator, name: str | None, size: int
     ) -> tuple[tuple[Background, ...], FreshSettings]:
@@ -143,8 +149,11 @@ class FreshSource:
         real = self.real.get(name or "", ())
         chosen, settings = self.simulated, self.settings
         if real and rng.uniform() < self.real_share:
-            strange = self.settings.foreign and replace(self.settings.foreign, chance=_FOREIGN_ON_REAL)
-            chosen, settings = real, replace(self.settings, foreign=strange, respectral=self.respectral)
+            usual = self.settings
+            strange = usual.foreign and replace(usual.foreign, chance=_FOREIGN_ON_REAL)
+            own = usual.own_noise and replace(usual.own_noise, chance=usual.own_noise.chance / 2)
+            chosen = real
+            settings = replace(usual, foreign=strange, respectral=self.respectral, own_noise=own)
         # The second one may take the place of a part of the first.
         return tuple(_part(rng, chosen, size) for _ in range(2)), settings
 
