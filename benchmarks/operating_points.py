@@ -109,8 +109,7 @@ class Tally:
         False plumes are counted where there is no methane at all, or, where gas is known, those that touch none of it.
         """
         for name, rule in self._rules.items():
-            assert result.sigma_ppm_m is not None
-            mask = plume_mask(result.probability, result.usable, rule, result.score_ppm_m / result.sigma_ppm_m)
+            mask = plume_mask(result.probability, result.usable, rule, result.core_sigmas)
             self._counts[name] += PixelCounts.of(mask, outline, valid)
             *found, false = plumes_found(mask, outline)
             if gas is not None:

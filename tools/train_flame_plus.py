@@ -67,6 +67,7 @@ def main() -> None:
     asked.add_argument("--hide-functions", action="store_true", help="go on without its functions of wavelength")
     asked.add_argument("--methane-like", type=float, default=0.0, help="share of foreign curves like methane's")
     asked.add_argument("--own-noise", type=float, default=0.0, help="share of grounds with noise of their own")
+    asked.add_argument("--donors", type=float, default=0.0, help="share of grounds in the spectra of another")
     asked.add_argument("--views", type=int, default=2, help="steps that each tile is used in, turned or mirrored")
     asked.add_argument("--rate", type=float, default=2e-3, help="learning rate at the start")
     asked.add_argument("--sensor", action="append", default=[], help="train on tiles of this sensor alone; repeat it")
@@ -99,6 +100,7 @@ def main() -> None:
         real_share=given.real_share,
         sensors=[SensorShare(name, 1.0) for name in given.sensor] or SENSOR_SHARES,
         fixed_bands=given.fixed_bands,
+        donor_chance=given.donors,
     )
     settings = PlusSettings(
         functions=given.functions,
@@ -124,7 +126,7 @@ def main() -> None:
         hidden = stored.model.without_functions()
         save_plus(start, hidden.settings, hidden.state_dict(), dict(stored.facts))
     facts = {"real": sorted(scenes), "seed": given.seed, "sensors": given.sensor, "fixed_bands": given.fixed_bands}
-    facts |= {"methane_like": given.methane_like, "own_noise": given.own_noise}
+    facts |= {"methane_like": given.methane_like, "own_noise": given.own_noise, "donors": given.donors}
     facts |= {"functions_hidden": given.hide_functions}
     train_fresh(given.folder, source, settings, run, given.seed, facts, start)
 

@@ -51,7 +51,7 @@ typedef struct {
     uint32_t raw_block;            /* side of the blocks that packets name the peak's place by; 0 means 64 */
     uint16_t first_apid;           /* plumes have this APID; 0 means 0x2A0 */
     float threshold;               /* probability above which a pixel is plume; 0 means the model's */
-    float core_sigmas;             /* standard deviations above zero that a plume's enhancement must somewhere have, else no
+    float core_sigmas;             /* standard deviations by which network and filter must somewhere be sure of gas, else no
                                     * packet is sent, nor for what is more than 12 times as long as wide; 0 means the
                                     * model's, or none with a threshold of your own; below 0: none of both */
     flame_take_packet *packet;

@@ -15,7 +15,7 @@
 enum { REACH = 2 /* rows that an opening by a cross looks up and down */, DEFAULT_APID = 0x2A0, LAST_APID = 0x7FF - 5 };
 enum { DEFAULT_PLUME_LINES = 2048, MOST_PLUME_LINES = 32768, DEFAULT_BLOCK = 64, LINE_COLUMNS = 16384 };
 enum { USABLE = 1 };
-static const float FILL_BELOW = -900.0f, LEAST_SIGMA_PPM_M = 1e-6f;
+static const float FILL_BELOW = -900.0f;
 
 struct flame {
     model model;
@@ -204,13 +204,6 @@ static void decide(flame *of, int last) {
     of->first_row += end - of->context;
 }
 
-/* Whether the enhancement is as many of its own standard deviations above zero as a core takes. */
-static int is_core(const flame *of, float score_ppm_m, float sigma_ppm_m) {
-    if (!(of->core_sigmas > 0.0f)) return 1;
-    float sigma = sigma_ppm_m > LEAST_SIGMA_PPM_M ? sigma_ppm_m : LEAST_SIGMA_PPM_M;
-    return sigma_ppm_m < (float)of->model.most_sigma_ppm_m && score_ppm_m / sigma > of->core_sigmas;
-}
-
 /* Appends the rows that no later tile can change. */
 static void settle_rows(flame *of, span rows) {
     const int32_t cols = (int32_t)of->options.columns, count = (int32_t)(rows.settled - of->stitcher.first);
@@ -222,8 +215,7 @@ static void settle_rows(flame *of, span rows) {
         int judged = weight > 0.0f;
         of->probability[to + i] = judged ? of->stitcher.layer[PROBABILITY][i] / weight : 0.0f;
         of->score_ppm_m[to + i] = (judged ? of->stitcher.layer[SCORE][i] / weight : 0.0f) * tau;
-        float sigma_ppm_m = judged ? of->stitcher.layer[SIGMA][i] / weight * tau : 0.0f;
-        int core = is_core(of, of->score_ppm_m[to + i], sigma_ppm_m);
+        int core = !(of->core_sigmas > 0.0f) || (judged && of->stitcher.layer[SURENESS][i] / weight > of->core_sigmas);
         of->judged[to + i] = (uint8_t)(judged && usable[i] ? USABLE | (core ? CORE : 0) : 0);
     }
     of->rows += count;
@@ -251,7 +243,7 @@ static int judge_tile(flame *of, span rows, span cols) {
     int failed = make_planes(&of->planes, &of->statistics, by, &tile, threads, &of->ground);
     if (!failed) {
         const judgement said = run_network(&of->network, by, &of->planes, threads);
-        const float *const layers[WEIGHT] = {said.probability, said.enhancement, said.sigma};
+        const float *const layers[WEIGHT] = {said.probability, said.enhancement, said.core};
         for (int i = 0; i < WEIGHT; i++) failed |= !all_finite(layers[i], high, tile.cols, of->planes.cols, of->tile_usable);
         if (!failed) add_tile(&of->stitcher, rows, cols, layers, of->planes.cols, of->tile_usable);
     }

@@ -7,7 +7,7 @@
 #include "kernels.h"
 
 /* Magic, version, bytes in all, CRC-32 of what follows it, number of sections; then place and bytes of each section. */
-enum { VERSION = 3, CHECKED_FROM = 20, HEADER = 24, MOST_FUNCTIONS = 64, MOST_NODES = 4096 };
+enum { VERSION = 4, CHECKED_FROM = 20, HEADER = 24, MOST_FUNCTIONS = 64, MOST_NODES = 4096 };
 static const char MAGIC[8] = "FLMIMAGE";
 
 typedef struct {

@@ -15,7 +15,7 @@ span find_span(const model *of, int64_t index, int64_t length, float *weight);
 /* Tiles along an axis of so many pixels. */
 int64_t count_tiles(const model *of, int64_t length);
 
-enum { PROBABILITY, SCORE, SIGMA, WEIGHT, LAYERS };
+enum { PROBABILITY, SCORE, SURENESS, WEIGHT, LAYERS };
 
 typedef struct {
     int32_t tile, cols;

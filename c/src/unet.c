@@ -36,7 +36,7 @@ void reserve_network(arena *from, const model *of, network *to) {
     to->memory = TAKE(from, float, to->floats);
     to->score = TAKE(from, float, pixels + SLACK);
     to->said = TAKE(from, float, (size_t)(3 + of->gaussians) * pixels + SLACK);
-    to->told = TAKE(from, float, 4 * pixels + SLACK);
+    to->told = TAKE(from, float, 5 * pixels + SLACK);
     to->ones = TAKE(from, float, MOST_RESPONSES);
     to->nothing = TAKE(from, float, MOST_WIDTH);
 }
@@ -123,5 +123,5 @@ judgement run_network(network *with, const model *of, const tile_planes *planes,
     tell_planes_baseline(
         threads, rows, cols, with->said, planes->planes + (of->functions + FIRST_MEAN) * plane, 2 * plane, of->gaussians,
         with->score, planes->significance, planes->sigma, 0.0f, held, with->told);
-    return (judgement){with->told, with->told + plane, with->told + 2 * plane};
+    return (judgement){with->told, with->told + plane, with->told + 4 * plane};
 }

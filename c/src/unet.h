@@ -13,10 +13,10 @@ typedef struct {
 
 void reserve_network(arena *from, const model *of, network *to);
 
-/* What the network says of each pixel, in rows of `planes->cols` floats: probability, and enhancement and its standard
- * deviation in units of the model's reference. */
+/* What the network says of each pixel, in rows of `planes->cols` floats: probability, enhancement in units of the model's
+ * reference, and how surely network and filter see gas, in standard deviations. */
 typedef struct {
-    const float *probability, *enhancement, *sigma;
+    const float *probability, *enhancement, *core;
 } judgement;
 
 /* The next call overwrites what the one before said. */

@@ -119,5 +119,5 @@ def test_a_core_needs_something_to_be_told_by():
     score, valid = np.random.default_rng(0).random((20, 20)), np.ones((20, 20), dtype=bool)
     plain = plume_mask(score, valid, DecisionRule(0.5, opening=False))
     assert np.array_equal(plume_mask(score, valid, DecisionRule(0.5, opening=False, core_sigmas=0.0)), plain)
-    with pytest.raises(FlameError, match="tells no standard deviations"):
+    with pytest.raises(FlameError, match="does not tell how sure it is of gas"):
         plume_mask(score, valid, DecisionRule(0.5, core_sigmas=2.0))

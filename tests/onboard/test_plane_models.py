@@ -19,7 +19,7 @@ from flame.onboard.manifest import NetworkFacts, OperatingPoint, PlaneFacts
 from flame.onboard.plane_backends import PlaneEngine, PlaneJudge
 from flame.physics import BandSet, sensor
 from flame.pipeline.export_plus import _torch_outline, _verify, plane_batch, plus_package
-from flame.prepare.planes import LEAST_SIGMA_SHARE, prepare_planes
+from flame.prepare.planes import LEAST_SIGMA_SHARE, WITNESS, prepare_planes
 from flame.scene import Scene
 from flame.simulate import preset, simulate_tile, tile_generator
 from tiny_models import filter_model, random_plus
@@ -93,6 +93,23 @@ def test_no_enhancement_is_said_to_be_known_much_better_than_its_pixel(runtime: 
     assert share.max() > LEAST_SIGMA_SHARE
 
 
+@pytest.mark.parametrize("runtime", ["onnxruntime", "native"])
+def test_a_core_is_what_network_and_filter_both_see(package: ModelPackage, runtime: str) -> None:
+    scene = scene_of("aviris-ng", 64)
+    found = Detector(package, runtime, threads=1).run(scene)
+    assert found.core_sigmas is not None
+    assert found.sigma_ppm_m is not None
+    planes, _ = prepare_planes(scene.radiance, scene.bands, scene.valid)
+    of_filter = np.maximum(np.sinh(planes.fields[WITNESS]), 0)
+    of_network = np.maximum(found.score_ppm_m / found.sigma_ppm_m, 0)
+    known = found.usable & planes.usable
+    np.testing.assert_allclose(found.core_sigmas[known], np.sqrt(of_network * of_filter)[known], rtol=5e-3, atol=5e-3)
+    alone = known & ((of_network == 0) != (of_filter == 0))
+    assert alone.any()
+    assert (found.core_sigmas[alone] == 0).all()
+    assert found.core_sigmas[known].max() > 0.1
+
+
 def test_a_level_between_two_lies_about_between_them(package: ModelPackage) -> None:
     scene = scene_of("emit", 64)
     at = {
@@ -164,14 +181,14 @@ def test_what_flies_needs_the_core_of_the_ground_and_is_opened(
     assert asked.rule(package.manifest).core_sigmas == core
 
 
-def test_models_that_tell_no_standard_deviations_fly_without_a_core() -> None:
+def test_models_that_do_not_tell_how_sure_they_are_fly_without_a_core() -> None:
     package = filter_model()
     assert Asked().rule_of_lines(package.manifest) == package.manifest.rule
     assert Asked(core_sigmas=0.0).rule_of_lines(package.manifest).core_sigmas == 0.0
-    with pytest.raises(ModelError, match="tells no standard deviations"):
+    with pytest.raises(ModelError, match="does not tell how sure it is of gas"):
         Asked(core_sigmas=2.0).rule_of_lines(package.manifest)
     stream = Detector(package, "onnxruntime", threads=1).stream(20, guard=None)
-    with pytest.raises(StreamError, match="tells no standard deviations"):
+    with pytest.raises(StreamError, match="does not tell how sure it is of gas"):
         stream.rule = DecisionRule(0.5, True, 2.0)
 
 

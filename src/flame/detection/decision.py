@@ -27,8 +27,8 @@ class DecisionRule:
     Attributes:
         threshold: A score must exceed it; 0.5 for probabilities (app:impl), a filter's own threshold otherwise.
         opening: Whether the mask is opened with the 3x3 cross, as for every learned model in the paper.
-        core_sigmas: Pixels that touch, corners included, are kept only if somewhere among them the enhancement is this
-            many of its standard deviations above zero, and if they are no line, or part of one: roads that absorb like
+        core_sigmas: Pixels that touch, corners included, are kept only if somewhere among them it is as sure as this
+            many standard deviations that there is gas, and if they are no line, or part of one: roads that absorb like
             methane have a core too. None, or 0: no such rule.
         fewest_pixels: Smaller pieces are not kept.
     """
@@ -66,7 +66,7 @@ def plume_mask(
         score: Probability or filter score.
         valid: Pixels that may be used.
         rule: Threshold and morphology; the paper's rule for probabilities unless given.
-        sigmas: Enhancement in its own standard deviations, for rules that ask for a core.
+        sigmas: How surely there is gas, in standard deviations, for rules that ask for a core.
 
     Raises:
         FlameError: If the rule asks for a core and there is nothing to tell it by.
@@ -75,7 +75,7 @@ def plume_mask(
     above = (score > rule.threshold) & valid
     mask = _opened(above) if rule.opening else above
     if rule.core_sigmas and sigmas is None:
-        raise FlameError("a core is asked for, but this detector tells no standard deviations; leave it out")
+        raise FlameError("a core is asked for, but this detector does not tell how sure it is of gas; leave it out")
     return _plausible(mask, sigmas, rule) if rule.looks_at_pieces else mask
 
 

@@ -538,7 +538,7 @@ static void tell_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
     const ptrdiff_t layer = job.rows * job.width;
     const vec least = splat(job.held[0]), most = splat(job.held[1]), end = splat(job.held[2]);
     const float floor = job.held[3] * job.held[3], bound = job.held[4], slope = job.held[5];
-    const vec steep = splat(20.0f), share = splat(job.held[6]);
+    const vec steep = splat(20.0f), share = splat(job.held[6]), nothing = splat(0.0f);
     for (ptrdiff_t here = first * job.width; here < last * job.width; here += LANES) {
         const float *said = job.said + here;
         vec sigma = load(job.sigma + here), total = splat(1.0f), sum = inverse_hyperbolic_sine(load(job.score + here));
@@ -554,16 +554,20 @@ static void tell_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
             vec lead = slope * (median - inverse_hyperbolic_sine(job.level / sigma)) / root(spread * spread + floor);
             logit += bound * (2.0f * sigmoid(2.0f / bound * lead) - 1.0f);
         }
-        vec up = exponential(median), down = 1.0f / up;
+        vec up = exponential(median), down = 1.0f / up, own = larger(0.5f * (up + down) * spread, share);
+        vec wide = exponential(load(job.means + job.count * job.step - 3 * job.step / 2 + here));
         store(job.out + here, sigmoid(logit));
         store(job.out + layer + here, 0.5f * sigma * (up - down));
-        store(job.out + 2 * layer + here, sigma * larger(0.5f * (up + down) * spread, share));
+        store(job.out + 2 * layer + here, sigma * own);
         store(job.out + 3 * layer + here, sigma * load(job.significance + here));
+        vec product = larger(0.5f * (up - down) / own, nothing) * larger(0.5f * (wide - 1.0f / wide), nothing);
+        store(job.out + 4 * layer + here, root(product));
     }
 }
 
-/* What a network of planes says of each pixel: (4, row, col), probability, enhancement, its spread, and the filter's own
- * estimate, the last three in the unit of sigma.
+/* What a network of planes says of each pixel: (5, row, col), probability, enhancement, its spread, the filter's own
+ * estimate, these three in the unit of sigma, and the core: the geometric mean of the enhancement in its own spreads and
+ * of the significance of the widest mean, which stands half a step before that mean as asinh.
  *
  * said: a logit, change of the median and log-spread, both of asinh of standard deviations, and how much each of `count`
  * means, `step` floats apart and given as asinh, counts beside the score. With a level above 0, median and spread say how

@@ -24,8 +24,8 @@ class Asked:
         level: Where outlines run: an enhancement in ppm m; "scene" for one that follows the noise, tile by tile;
             "visible" for what an annotator would outline, as streams of lines do. None is "scene" for models that know
             it, and "visible" for others.
-        core_sigmas: Standard deviations by which the enhancement must somewhere in a plume exceed zero, instead of the
-            sensitivity's; 0 for no such rule.
+        core_sigmas: Standard deviations by which network and filter must somewhere in a plume be sure of gas, in place
+            of the sensitivity's; 0 for no such rule.
     """
 
     sensitivity: str | None = None
@@ -91,7 +91,7 @@ class Asked:
         if self.core_sigmas is None:
             return rule
         if facts is None and self.core_sigmas:
-            raise ModelError(f"{manifest.name} tells no standard deviations, so that plumes can have no core")
+            raise ModelError(f"{manifest.name} does not tell how sure it is of gas, so that plumes can have no core")
         return replace(rule, core_sigmas=self.core_sigmas)
 
     def rule_of_lines(self, manifest: Manifest) -> DecisionRule:

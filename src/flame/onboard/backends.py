@@ -43,7 +43,8 @@ class Backend(Protocol):
     Attributes:
         name: Engine and version.
         block_rows: Rows of the blocks in which it takes spectra.
-        more: Names of the maps it gives besides probability and score, in order; all in the unit of the score.
+        more: Names of the maps it gives besides probability and score, in order; all in the unit of the score,
+            but for "core", which is in standard deviations.
     """
 
     name: str

@@ -24,7 +24,6 @@ from flame.onboard.strip import (
     StripEngine,
     TileReport,
     Timings,
-    in_own_sigmas,
     judge_known,
     known_sigma,
 )
@@ -74,6 +73,9 @@ class Detection:
         estimate_ppm_m: The noise-aware filter's estimate, right on average where a network's score is shrunk: what a
             mass is summed from. None for models that do not stand on it.
         estimate_sigma_ppm_m: Its standard deviation, infinite where unusable or too dark to tell.
+        core_sigmas: How surely there is gas: the geometric mean of the score in its own standard deviations and of the
+            filter's estimate, averaged over the widest Gaussian of the planes, in its own; what a core is told by. 0
+            where unusable, None for models that do not tell.
         level_ppm_m: Enhancement that outlines run at; where the level follows the noise, in the middle of all pixels.
             None where they follow what an annotator would see.
         unasked: Whether the detector drew by its own rule, which rates and the smallest visible ones are fitted to.
@@ -91,6 +93,7 @@ class Detection:
     sigma_ppm_m: Float32[np.ndarray, "row col"] | None = None
     estimate_ppm_m: Float32[np.ndarray, "row col"] | None = None
     estimate_sigma_ppm_m: Float32[np.ndarray, "row col"] | None = None
+    core_sigmas: Float32[np.ndarray, "row col"] | None = None
     level_ppm_m: float | None = None
     unasked: bool = True
 
@@ -186,9 +189,7 @@ class Detector:
         score_ppm_m = _joined([part.score_ppm_m for part in parts])
         usable = _joined([part.usable for part in parts])
         more = _more(parts, usable)
-        sigma_ppm_m = more.get("sigma_ppm_m") if self._rule.core_sigmas else None
-        sigmas = None if sigma_ppm_m is None else in_own_sigmas(score_ppm_m, sigma_ppm_m)
-        mask = plume_mask(probability, usable, self._rule, sigmas)
+        mask = plume_mask(probability, usable, self._rule, more.get("core_sigmas"))
         plumes = find_plumes(mask, probability, score_ppm_m)
         engine.timings.decide_s = time.perf_counter() - deciding
         engine.timings.total_s = time.perf_counter() - began
@@ -303,7 +304,10 @@ def _joined(parts: list[np.ndarray]) -> np.ndarray:
 def _more(parts: list[Rows], usable: Bool[np.ndarray, "row col"]) -> dict[str, Float32[np.ndarray, "row col"]]:
     """What else a model says of each pixel; standard deviations are infinite where nothing is known."""
     found = {}
-    for name in parts[0].more_ppm_m:
-        layer = _joined([part.more_ppm_m[name] for part in parts])
-        found[f"{name}_ppm_m"] = known_sigma(layer, usable) if name.endswith("sigma") else layer
+    for name in parts[0].more:
+        layer = _joined([part.more[name] for part in parts])
+        if name == "core":
+            found["core_sigmas"] = layer * usable
+        else:
+            found[f"{name}_ppm_m"] = known_sigma(layer, usable) if name.endswith("sigma") else layer
     return found

@@ -72,8 +72,8 @@ class OperatingPoint:
 
     Attributes:
         threshold: Probability above which a pixel is plume.
-        core_sigmas: Standard deviations by which the enhancement must somewhere in a plume exceed zero; 0 for no such
-            rule.
+        core_sigmas: Standard deviations by which network and filter must somewhere in a plume be sure of gas; 0 for no
+            such rule.
         precision, recall: Of plume pixels, on the tiles that `metrics` names.
         false_plumes: False plumes in ten million pixels without methane.
     """

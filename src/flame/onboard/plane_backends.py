@@ -26,12 +26,14 @@ from flame.prepare.planes import (
     MOST_SIGMA_PPM_M,
     NORMAL_TO_LOGIT,
     WIDTHS_PX,
+    WITNESS,
 )
 
 __all__ = ["MORE", "PlaneEngine", "PlaneGraph", "PlaneJudge", "PlaneNetwork", "plane_arrays"]
 
-MORE = ("sigma", "estimate", "estimate_sigma")
-"""Besides probability and score: spread of the score, and the filter's own estimate with its standard deviation."""
+MORE = ("sigma", "estimate", "core", "estimate_sigma")
+"""Besides probability and score: spread of the score, the filter's own estimate, how surely both say that there is gas,
+and the standard deviation of the estimate."""
 
 _SAMPLED = 128
 """Rows and columns of a tile, at least, that tell what is usual in it."""
@@ -120,7 +122,11 @@ class PlaneJudge:
         score: Float32[np.ndarray, "row col"],
         inputs: Mapping[str, Float32[np.ndarray, ...]],
     ) -> tuple[Float32[np.ndarray, "row col"], ...]:
-        """Probability, enhancement, its spread and the filter's estimate; all but the first in units of the reference.
+        """Probability, enhancement, its spread, the filter's estimate, and the core.
+
+        Enhancement, spread and estimate are in units of the reference. The core is the geometric mean of two numbers of
+        standard deviations: of the network's enhancement, and of the filter's estimate averaged over the widest
+        Gaussian. What only one of them sees is seldom gas.
 
         The reference for the kernel `tell_planes`, which does the same.
         """
@@ -136,12 +142,10 @@ class PlaneJudge:
             ahead = NORMAL_TO_LOGIT * (median - np.arcsinh(self.level / sigma)) / np.hypot(spread, LEAST_SPREAD)
             logit = logit + MOST_LEAD * np.tanh(ahead / MOST_LEAD)
         probability = 1.0 / (1.0 + np.exp(-np.clip(logit, -80.0, 80.0)))
-        told = (
-            probability,
-            sigma * np.sinh(median),
-            sigma * np.maximum(np.cosh(median) * spread, LEAST_SIGMA_SHARE),
-            inputs["significance"][0] * sigma,
-        )
+        own = np.maximum(np.cosh(median) * spread, LEAST_SIGMA_SHARE)
+        witness = np.sinh(inputs["planes"][0, first + WITNESS])
+        core = np.sqrt(np.maximum(np.sinh(median) / own, 0.0) * np.maximum(witness, 0.0))
+        told = (probability, sigma * np.sinh(median), sigma * own, inputs["significance"][0] * sigma, core)
         return tuple(each.astype(np.float32, copy=False) for each in told)
 
 
@@ -152,7 +156,7 @@ class PlaneNetwork(Protocol):
     def infer(
         self, inputs: Mapping[str, Float32[np.ndarray, ...]], judge: PlaneJudge
     ) -> tuple[Float32[np.ndarray, "row col"], ...]:
-        """Probability, enhancement, its spread, and the filter's estimate; all but the first in the unit of sigma."""
+        """Probability, enhancement, its spread, the filter's estimate, and the core; see `PlaneJudge.maps`."""
         ...
 
 

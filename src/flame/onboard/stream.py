@@ -12,7 +12,7 @@ from flame.detection import DecisionRule, Plume, PlumeTracker, TileGrid, plume_m
 from flame.errors import FlameError
 from flame.onboard.guard import Guard
 from flame.onboard.manifest import Manifest
-from flame.onboard.strip import Rows, StripEngine, TileReport, in_own_sigmas, known_sigma
+from flame.onboard.strip import Rows, StripEngine, TileReport
 
 __all__ = ["LineStream", "StreamBlock", "StreamError"]
 
@@ -110,8 +110,8 @@ class LineStream:
     def rule(self, rule: DecisionRule) -> None:
         if rule.fewest_pixels > 1:
             raise StreamError("a stream gives out pixels before a plume's end is seen: its rule can ask for no size")
-        if rule.core_sigmas and not self._engine.tells_sigma:
-            raise StreamError("a core is asked for, but this model tells no standard deviations; leave it out")
+        if rule.core_sigmas and not self._engine.tells_core:
+            raise StreamError("a core is asked for, but this model does not tell how sure it is of gas; leave it out")
         self._rule = rule
 
     def push(
@@ -221,8 +221,7 @@ class LineStream:
         """Pixels that make a plume one; None if the rule asks for no core."""
         if not self._rule.core_sigmas:
             return None
-        sigma_ppm_m = known_sigma(rows.more_ppm_m["sigma"], rows.usable)
-        return in_own_sigmas(rows.score_ppm_m, sigma_ppm_m) > self._rule.core_sigmas
+        return rows.usable & (rows.more["core"] > self._rule.core_sigmas)
 
 
 def _require(layer: object, name: str, shape: tuple[int | None, ...], kinds: str) -> None:
@@ -244,7 +243,7 @@ def _joined(above: Rows, below: Rows) -> Rows:
         np.concatenate([above.score_ppm_m, below.score_ppm_m]),
         np.concatenate([above.usable, below.usable]),
         np.concatenate([above.quality, below.quality]),
-        more_ppm_m={name: np.concatenate([held, below.more_ppm_m[name]]) for name, held in above.more_ppm_m.items()},
+        more={name: np.concatenate([held, below.more[name]]) for name, held in above.more.items()},
     )
 
 
@@ -256,5 +255,5 @@ def _cut(rows: Rows, start: int) -> Rows:
         rows.score_ppm_m[start:].copy(),
         rows.usable[start:].copy(),
         rows.quality[start:].copy(),
-        more_ppm_m={name: layer[start:].copy() for name, layer in rows.more_ppm_m.items() if name == "sigma"},
+        more={name: layer[start:].copy() for name, layer in rows.more.items() if name == "core"},
     )

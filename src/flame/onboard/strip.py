@@ -23,7 +23,6 @@ __all__ = [
     "StripEngine",
     "TileReport",
     "Timings",
-    "in_own_sigmas",
     "infer_tile",
     "judge_known",
     "judge_tile",
@@ -74,7 +73,8 @@ class Rows:
         usable: Pixels that were judged.
         quality: Quality bits.
         tiles: Reports of the tiles that were run for these rows.
-        more_ppm_m: What else the model says of each pixel, by the names of `Backend.more`.
+        more: What else the model says of each pixel, by the names of `Backend.more`: in ppm m, the core in standard
+            deviations.
     """
 
     first: int
@@ -83,7 +83,7 @@ class Rows:
     usable: Bool[np.ndarray, "row col"]
     quality: UInt8[np.ndarray, "row col"]
     tiles: tuple[TileReport, ...] = field(default=())
-    more_ppm_m: Mapping[str, Float32[np.ndarray, "row col"]] = field(default_factory=dict)
+    more: Mapping[str, Float32[np.ndarray, "row col"]] = field(default_factory=dict)
 
 
 class StripEngine:
@@ -162,9 +162,9 @@ class StripEngine:
         return self._guard
 
     @property
-    def tells_sigma(self) -> bool:
-        """Whether the model tells the standard deviation of its score."""
-        return "sigma" in self._runtime.backend.more
+    def tells_core(self) -> bool:
+        """Whether the model tells how surely there is gas in a pixel."""
+        return "core" in self._runtime.backend.more
 
     def _judge(
         self,
@@ -193,9 +193,9 @@ class StripEngine:
         if not judged.all():
             quality[~judged & (quality & _NOT_JUDGED == 0)] |= np.uint8(Quality.TOO_FEW)
         usable = judged & ((quality & UNUSABLE) == 0)
-        for layer in (score, *more):
-            layer *= self._tau_ppm_m
         named = dict(zip(self._runtime.backend.more, more, strict=True))
+        for layer in (score, *(layer for name, layer in named.items() if name != "core")):
+            layer *= self._tau_ppm_m
         return Rows(first, probability, score, usable, quality, reports, named)
 
 
@@ -259,10 +259,3 @@ def known_sigma(
 ) -> Float32[np.ndarray, "row col"]:
     """A standard deviation that is infinite where nothing is known."""
     return np.where(usable & (sigma_ppm_m < MOST_SIGMA_PPM_M), sigma_ppm_m, np.float32(np.inf))
-
-
-def in_own_sigmas(
-    score_ppm_m: Float32[np.ndarray, "row col"], sigma_ppm_m: Float32[np.ndarray, "row col"]
-) -> Float32[np.ndarray, "row col"]:
-    """A score in its own standard deviations; 0 where these are infinite."""
-    return np.asarray(score_ppm_m / np.maximum(sigma_ppm_m, np.float32(1e-6)))

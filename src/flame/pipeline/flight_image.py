@@ -32,7 +32,7 @@ from flame.prepare.planes.wavelengths import WINDOWS_NM
 
 __all__ = ["FlightImageError", "flight_image", "write_flight_image"]
 
-_MAGIC, _VERSION = b"FLMIMAGE", 3
+_MAGIC, _VERSION = b"FLMIMAGE", 4
 _CHECKED_FROM = 20
 _ALIGNED = 16
 _DEPTH = 4

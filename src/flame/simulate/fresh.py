@@ -22,6 +22,7 @@ from flame.simulate.mapping import draw_mapping
 from flame.simulate.own_noise import add_own_noise
 from flame.simulate.plume_pool import PlumePool
 from flame.simulate.respectral import respectral
+from flame.simulate.retexture import retextured
 from flame.simulate.settings import FreshSettings, Range
 from flame.tile import PlumeSource
 
@@ -97,12 +98,14 @@ class FreshTiles:
         plumes: Plume columns.
         noise: Noise.
         settings: What is changed from tile to tile.
+        donor: Ground whose spectra a tile's pattern may wear instead of its own, see `FreshSettings.donor_chance`.
     """
 
     backgrounds: tuple[Background, ...]
     plumes: PlumePool
     noise: NoisePool
     settings: FreshSettings = field(default_factory=FreshSettings)
+    donor: Background | None = None
 
     def __post_init__(self) -> None:
         if len({background.valid.shape for background in self.backgrounds}) != 1:
@@ -133,6 +136,9 @@ class FreshTiles:
         radiance, valid = ground.radiance(seen), ground.valid
         if rng.uniform() < settings.mix_chance:
             radiance, valid = self._mixed(rng, ground, seen, radiance)
+        wears = 1.0
+        if self.donor is not None and rng.uniform() < settings.donor_chance:
+            radiance, wears = self._retextured(rng, self.donor, ground, nominal, radiance)
         if settings.respectral is not None and rng.uniform() < settings.respectral.chance:
             radiance = respectral(rng, radiance, nominal, valid, settings.respectral)
         if settings.foreign is not None:
@@ -142,7 +148,7 @@ class FreshTiles:
         scale = settings.noise_scale.draw(rng)
         as_seen = float(np.hypot(scale, self._own_noise(rng, radiance, nominal, sensor_name or ground.sensor)))
         radiance *= gain[:, None, None]
-        visible_ppm_m = _visible_at(ground, as_seen * seen.reference_noise)
+        visible_ppm_m = _visible_at(ground, as_seen * seen.reference_noise) * np.float32(wears)
         column, sources = self.plumes.draw(rng, valid.shape, scale if settings.plume_follows_noise else 1.0)
         if settings.plume_snr is not None and sources:
             factor = settings.plume_snr.draw(rng) * _strength(column, visible_ppm_m[valid]) / ground.path_factor
@@ -170,6 +176,23 @@ class FreshTiles:
             radiance[:, ~valid] = 0.0
         label = None if settings.label is None else draw_label(slant_ppm_m, visible_ppm_m, valid, settings.label)
         return FreshTile(radiance, nominal, valid, slant_ppm_m, label, scale, sources, ground.name)
+
+    def _retextured(
+        self,
+        rng: np.random.Generator,
+        donor: Background,
+        ground: Background,
+        nominal: BandSet,
+        radiance: Float32[np.ndarray, "band row col"],
+    ) -> tuple[Float32[np.ndarray, "band row col"], float]:
+        """The ground in the donor's spectra, and by how much more or less noise is visible there."""
+        there = optics(nominal if donor.any_bands else donor.grid, donor.grid, donor.sensor)
+        spectra = donor.radiance(there)[:, donor.valid]
+        if spectra.shape[1] <= len(nominal) or int(ground.valid.sum()) <= len(nominal):
+            return radiance, 1.0
+        middle = NOISE_SCALES.index(1.0)
+        own, other = (float(np.median(each.visible_ppm_m[middle][each.valid])) for each in (ground, donor))
+        return retextured(rng, radiance, ground.valid, spectra), other / own
 
     def _own_noise(
         self, rng: np.random.Generator, radiance: Float32[np.ndarray, "band row col"], nominal: BandSet, name: str

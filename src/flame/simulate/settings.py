@@ -199,6 +199,7 @@ class FreshSettings:
         mix_chance: Chance that another background takes the place of part of the tile.
         foreign: Materials that no library has; None for none.
         respectral: How the ground's own spectra are changed; None: not at all.
+        donor_chance: Chance that the ground's pattern wears the spectra of the donor, where there is one.
         own_noise: Noise of the instrument that took the ground itself; None for none.
         faults: What else may be wrong with the instrument: stripes, offsets and uneven noise of bands, dead columns,
             edges, saturation, and the way onto a map. None for nothing; its sensor, shifts, gains, point spread and
@@ -218,6 +219,7 @@ class FreshSettings:
     mix_chance: float = 0.2
     foreign: ForeignSettings | None = None
     respectral: RespectralSettings | None = None
+    donor_chance: float = 0.0
     own_noise: OwnNoiseSettings | None = None
     faults: InstrumentSettings | None = None
     fault_chance: float = 0.5

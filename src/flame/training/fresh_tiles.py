@@ -104,6 +104,8 @@ class FreshSource:
         fixed_bands: Whether learned functions have a value for each band of the one sensor there is, in place of one
             for each wavelength; for ablations, because such a network serves no other sensor.
         respectral: How the spectra of real ground are changed; None: not at all.
+        donor_chance: How often a pattern wears the spectra of another ground: a real one those of any, a simulated one
+            those of a real one.
     """
 
     simulated: Sequence[Background]
@@ -123,6 +125,7 @@ class FreshSource:
     sensors: Sequence[SensorShare] = SENSOR_SHARES
     fixed_bands: bool = False
     respectral: RespectralSettings | None = field(default_factory=RespectralSettings)
+    donor_chance: float = 0.0
 
     @property
     def largest(self) -> int:
@@ -144,18 +147,21 @@ class FreshSource:
 
     def ground(
         self, rng: np.random.Generator, name: str | None, size: int
-    ) -> tuple[tuple[Background, ...], FreshSettings]:
-        """Parts of some ground of one kind, and how it is to be changed."""
+    ) -> tuple[tuple[Background, ...], FreshSettings, Background | None]:
+        """Parts of some ground of one kind, how it is to be changed, and the ground whose spectra it may wear."""
         real = self.real.get(name or "", ())
-        chosen, settings = self.simulated, self.settings
+        chosen, settings = self.simulated, replace(self.settings, donor_chance=self.donor_chance)
         if real and rng.uniform() < self.real_share:
-            usual = self.settings
+            usual = settings
             strange = usual.foreign and replace(usual.foreign, chance=_FOREIGN_ON_REAL)
             own = usual.own_noise and replace(usual.own_noise, chance=usual.own_noise.chance / 2)
             chosen = real
             settings = replace(usual, foreign=strange, respectral=self.respectral, own_noise=own)
+        donor = None
+        if real and self.donor_chance:
+            donor = _part(rng, real if chosen is self.simulated or rng.uniform() < 0.5 else self.simulated, size)
         # The second one may take the place of a part of the first.
-        return tuple(_part(rng, chosen, size) for _ in range(2)), settings
+        return tuple(_part(rng, chosen, size) for _ in range(2)), settings, donor
 
     def pool(self, pixel_m: float) -> PlumePool:
         """The plumes whose pixels are the nearest in size."""
@@ -209,8 +215,8 @@ def draw_batch(
     pixel_m = float(rng.choice([5.0, 30.0, 60.0])) if name is None else sensor(name).pixel_m
     tiles = []
     for _ in range(count * _TRIES):
-        grounds, settings = source.ground(rng, name, size)
-        fresh = FreshTiles(grounds, source.pool(pixel_m), source.noise, settings)
+        grounds, settings, donor = source.ground(rng, name, size)
+        fresh = FreshTiles(grounds, source.pool(pixel_m), source.noise, settings, donor)
         tile = fresh.draw(rng, bands if grounds[0].any_bands else None, noise_of, index=0)
         try:
             planes, view = prepare_planes(tile.radiance, tile.bands, tile.valid, source.planes)

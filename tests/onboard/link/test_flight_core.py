@@ -133,4 +133,4 @@ def test_a_model_without_standard_deviations_takes_no_core(tmp_path: Path) -> No
     assert process.core_sigmas is None
     answer = commanded(process, CommandKind.CORE, struct.pack(">f", 3.0), 1)
     assert (answer.outcome, process.core_sigmas) == (Outcome.REFUSED, None)
-    assert "tells no standard deviations" in answer.reason
+    assert "does not tell how sure it is of gas" in answer.reason

@@ -299,7 +299,7 @@ class FlightProcess:
             raise CommandError(f"a core's standard deviations must be 0 or more, got {sigmas:g}")
         name = self.detector.manifest.name
         if sigmas and self.detector.manifest.plane_facts is None:
-            raise CommandError(f"{name} tells no standard deviations, so that plumes can have no core")
+            raise CommandError(f"{name} does not tell how sure it is of gas, so that plumes can have no core")
         self._core = float(sigmas)
         return self._changed_rule()
 

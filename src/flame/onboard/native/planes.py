@@ -59,7 +59,7 @@ class NativePlanes:
         self._rows, self._level = np.zeros_like(rows), level
         self.ask(rows, level)
         self._out = np.zeros((len(rows), *shape), dtype=np.float32)
-        self._told = self._out[:4]  # each pixel is told of by its own outputs alone: they make room for it
+        self._told = self._out[:5]  # each pixel is told of by its own outputs alone: they make room for it
         self._ones = np.ones(self._windows, dtype=np.float32)
 
     def ask(self, rows: Float32[np.ndarray, "row output"], level: float) -> None:
@@ -76,7 +76,7 @@ class NativePlanes:
         self._offset[:] = rows @ self._arrays["project.bias"]
 
     def infer(self, inputs: Mapping[str, Float32[np.ndarray, ...]]) -> tuple[Float32[np.ndarray, "row col"], ...]:
-        """Probability, enhancement, its spread, and the filter's estimate; the next call overwrites them."""
+        """Probability, enhancement, its spread, the filter's estimate, and the core; the next call overwrites them."""
         planes = inputs["planes"]
         self._lift_planes(planes)
         z = self._trunk.run()

@@ -15,6 +15,7 @@ from flame.prepare.planes.settings import (
     MOST_LEAD,
     NORMAL_TO_LOGIT,
     WIDTHS_PX,
+    WITNESS,
     PlaneSettings,
 )
 from flame.prepare.planes.tile_preparer import PLANE_INPUTS, PlanePreparer, apply_functions
@@ -32,6 +33,7 @@ __all__ = [
     "NORMAL_TO_LOGIT",
     "PLANE_INPUTS",
     "WIDTHS_PX",
+    "WITNESS",
     "PlanePreparer",
     "PlaneSettings",
     "PlaneTile",

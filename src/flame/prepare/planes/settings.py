@@ -15,6 +15,7 @@ __all__ = [
     "MOST_LEAD",
     "NORMAL_TO_LOGIT",
     "WIDTHS_PX",
+    "WITNESS",
     "PlaneSettings",
 ]
 
@@ -51,6 +52,9 @@ FIELD_NAMES: tuple[str, ...] = (
 
 MEANS = slice(FIELD_NAMES.index(f"estimate_{WIDTHS_PX[0]:g}px"), FIELD_NAMES.index("log_brightness"), 2)
 """Where among them the averaged estimates stand: asinh of their multiple of the reference."""
+
+WITNESS = FIELD_NAMES.index(f"significance_{WIDTHS_PX[-1]:g}px")
+"""Which of them must agree with the network that there is gas, where a plume needs a core."""
 
 
 @dataclass(frozen=True)
