@@ -37,7 +37,7 @@ def test_the_checksum_is_that_of_the_content(package: ModelPackage) -> None:
 def test_the_image_carries_the_rule_of_lines(package: ModelPackage) -> None:
     for core in (0.0, 3.2):
         image = flight_image(package_of(unet_model(functions=5, width=8, hidden=8), 64, core))
-        assert struct.unpack_from("<I", image, 8) == (3,)
+        assert struct.unpack_from("<I", image, 8) == (4,)
         numbers = np.frombuffer(image, "<f8", 16, *struct.unpack_from("<I", image, 32))
         assert numbers[2:4].tolist() == [package.manifest.threshold, core]
         assert numbers[15] == np.float32(LEAST_SIGMA_SHARE)
