@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from flame.onboard import OperatingPoint
-from flame.pipeline.export_plus import export_plus
+from flame.pipeline.export_plus import USUAL_POINTS, export_plus
 
 _JUDGED_ON = "real"
 
@@ -31,6 +31,7 @@ def points(measured: dict[str, Any]) -> dict[str, OperatingPoint]:
             each["precision"],
             each["recall"],
             each["false_plumes_per_10_megapixels"],
+            USUAL_POINTS[name].level_core_sigmas,
         )
         for name, each in measured[_JUDGED_ON]["sensitivities"].items()
     }

@@ -36,7 +36,6 @@ void reserve_network(arena *from, const model *of, network *to) {
     to->memory = TAKE(from, float, to->floats);
     to->score = TAKE(from, float, pixels + SLACK);
     to->said = TAKE(from, float, (size_t)(3 + of->gaussians) * pixels + SLACK);
-    to->told = TAKE(from, float, 5 * pixels + SLACK);
     to->ones = TAKE(from, float, MOST_RESPONSES);
     to->nothing = TAKE(from, float, MOST_WIDTH);
 }
@@ -120,8 +119,9 @@ judgement run_network(network *with, const model *of, const tile_planes *planes,
     segment_baseline(
         threads, rows, cols, joined, 3, of->segment[0].weight, of->segment[0].bias, of->hidden, of->segment[1].weight,
         of->segment[1].bias, of->last, of->project.weight, of->project.bias, 3 + of->gaussians, 0, with->said);
+    /* Each pixel is told of by its own outputs alone: they make room for it. */
     tell_planes_baseline(
         threads, rows, cols, with->said, planes->planes + (of->functions + FIRST_MEAN) * plane, 2 * plane, of->gaussians,
-        with->score, planes->significance, planes->sigma, 0.0f, held, with->told);
-    return (judgement){with->told, with->told + plane, with->told + 4 * plane};
+        with->score, planes->significance, planes->sigma, 0.0f, held, with->said);
+    return (judgement){with->said, with->said + plane, with->said + 4 * plane};
 }

@@ -8,7 +8,7 @@ typedef struct {
     float *memory;
     size_t floats;
     image lifted, features, fields, scores, unused, first[DEPTH], second[DEPTH];
-    float *score, *said, *told, *ones, *nothing;
+    float *score, *said, *ones, *nothing;
 } network;
 
 void reserve_network(arena *from, const model *of, network *to);

@@ -27,7 +27,7 @@ from tiny_models import filter_model, random_plus
 POINTS = {
     "high-recall": OperatingPoint(0.2, 1.0),
     "balanced": OperatingPoint(0.5, 2.0),
-    "high-precision": OperatingPoint(0.9, 3.0),
+    "high-precision": OperatingPoint(0.9, 3.0, level_core_sigmas=2.5),
 }
 
 
@@ -103,7 +103,7 @@ def test_a_core_is_what_network_and_filter_both_see(package: ModelPackage, runti
     of_filter = np.maximum(np.sinh(planes.fields[WITNESS]), 0)
     of_network = np.maximum(found.score_ppm_m / found.sigma_ppm_m, 0)
     known = found.usable & planes.usable
-    np.testing.assert_allclose(found.core_sigmas[known], np.sqrt(of_network * of_filter)[known], rtol=5e-3, atol=5e-3)
+    np.testing.assert_allclose(found.core_sigmas[known], (of_network**0.75 * of_filter**0.25)[known], rtol=5e-3, atol=5e-3)
     alone = known & ((of_network == 0) != (of_filter == 0))
     assert alone.any()
     assert (found.core_sigmas[alone] == 0).all()
@@ -148,6 +148,9 @@ def test_a_plume_on_the_ground_needs_a_core_and_is_not_opened(package: ModelPack
     rule = Detector(package, "onnxruntime").rule
     assert (rule.threshold, rule.core_sigmas, rule.opening, rule.fewest_pixels) == (0.5, 2.0, False, 5)
     assert Asked("high-precision").rule(package.manifest).core_sigmas == 3.0
+    assert Asked("high-precision", level=500.0).rule(package.manifest).core_sigmas == 2.5
+    assert Asked("high-recall", level=500.0).rule(package.manifest).core_sigmas == 1.0  # it has no other
+    assert Asked(level=500.0, core_sigmas=1.5).rule(package.manifest).core_sigmas == 1.5
     assert Asked(threshold=0.4).rule(package.manifest).core_sigmas is None
     assert Asked(threshold=0.4, core_sigmas=1.5).rule(package.manifest).core_sigmas == 1.5
     with pytest.raises(ModelError, match="core's standard deviations"):

@@ -47,7 +47,7 @@ def asked_options(
         float | None,
         typer.Option(
             metavar="SIGMAS",
-            help="Standard deviations by which the enhancement must somewhere in a plume exceed zero; with it, "
+            help="Standard deviations by which network and filter must somewhere in a plume be sure of gas; with it, "
             "lines such as roads are left out. By default the sensitivity's; none with a threshold.",
         ),
     ] = None,

@@ -560,14 +560,14 @@ static void tell_rows(const void *given, ptrdiff_t first, ptrdiff_t last) {
         store(job.out + layer + here, 0.5f * sigma * (up - down));
         store(job.out + 2 * layer + here, sigma * own);
         store(job.out + 3 * layer + here, sigma * load(job.significance + here));
-        vec product = larger(0.5f * (up - down) / own, nothing) * larger(0.5f * (wide - 1.0f / wide), nothing);
-        store(job.out + 4 * layer + here, root(product));
+        vec sure = larger(0.5f * (up - down) / own, nothing), witness = larger(0.5f * (wide - 1.0f / wide), nothing);
+        store(job.out + 4 * layer + here, root(sure * root(sure * witness)));
     }
 }
 
 /* What a network of planes says of each pixel: (5, row, col), probability, enhancement, its spread, the filter's own
- * estimate, these three in the unit of sigma, and the core: the geometric mean of the enhancement in its own spreads and
- * of the significance of the widest mean, which stands half a step before that mean as asinh.
+ * estimate, these three in the unit of sigma, and the core: the geometric mean of the enhancement in its own spreads, three
+ * times, and of the significance of the widest mean, which stands half a step before that mean as asinh.
  *
  * said: a logit, change of the median and log-spread, both of asinh of standard deviations, and how much each of `count`
  * means, `step` floats apart and given as asinh, counts beside the score. With a level above 0, median and spread say how

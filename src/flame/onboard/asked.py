@@ -85,7 +85,8 @@ class Asked:
         elif self.sensitivity is not None:
             rule = replace(rule, threshold=points[self.sensitivity].threshold)
         if facts is not None and self.threshold is None:
-            rule = replace(rule, core_sigmas=facts.core_of(self.sensitivity or USUAL_SENSITIVITY))
+            core = facts.core_of(self.sensitivity or USUAL_SENSITIVITY, at_level=self.level_ppm_m is not None)
+            rule = replace(rule, core_sigmas=core)
         if facts is not None and facts.scene_sigmas and self.level != "visible":
             rule = replace(rule, opening=False, fewest_pixels=facts.fewest_pixels)
         if self.core_sigmas is None:

@@ -73,9 +73,9 @@ class Detection:
         estimate_ppm_m: The noise-aware filter's estimate, right on average where a network's score is shrunk: what a
             mass is summed from. None for models that do not stand on it.
         estimate_sigma_ppm_m: Its standard deviation, infinite where unusable or too dark to tell.
-        core_sigmas: How surely there is gas: the geometric mean of the score in its own standard deviations and of the
-            filter's estimate, averaged over the widest Gaussian of the planes, in its own; what a core is told by. 0
-            where unusable, None for models that do not tell.
+        core_sigmas: How surely there is gas: the geometric mean of the score in its own standard deviations, three
+            times, and of the filter's estimate, averaged over the widest Gaussian of the planes, in its own; what a
+            core is told by. 0 where unusable, None for models that do not tell.
         level_ppm_m: Enhancement that outlines run at; where the level follows the noise, in the middle of all pixels.
             None where they follow what an annotator would see.
         unasked: Whether the detector drew by its own rule, which rates and the smallest visible ones are fitted to.

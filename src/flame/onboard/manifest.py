@@ -76,6 +76,8 @@ class OperatingPoint:
             such rule.
         precision, recall: Of plume pixels, on the tiles that `metrics` names.
         false_plumes: False plumes in ten million pixels without methane.
+        level_core_sigmas: The same where outlines run at a level that was asked for: most false plumes do not reach it,
+            so that less is needed. 0 for `core_sigmas`.
     """
 
     threshold: float = number(float, 0.0, 1.0, 0.5)
@@ -83,6 +85,7 @@ class OperatingPoint:
     precision: float | None = None
     recall: float | None = None
     false_plumes: float | None = None
+    level_core_sigmas: float = number(float, 0.0, 1000.0, 0.0)
 
     def __post_init__(self) -> None:
         check_numbers(self)
@@ -117,10 +120,17 @@ class PlaneFacts:
         if len(self.levels_ppm_m) < 2 or not all(a < b for a, b in pairwise(self.levels_ppm_m)):
             raise SettingsError(f"levels_ppm_m must rise, got {list(self.levels_ppm_m)}")
 
-    def core_of(self, sensitivity: str) -> float | None:
-        """Standard deviations that a plume's core has at a sensitivity; None if it asks for none, or is not known."""
+    def core_of(self, sensitivity: str, at_level: bool = False) -> float | None:
+        """Standard deviations that a plume's core has at a sensitivity; None if it asks for none, or is not known.
+
+        Args:
+            sensitivity: Its name.
+            at_level: Whether outlines run at a level in ppm m that was asked for.
+        """
         point = self.sensitivities.get(sensitivity)
-        return None if point is None else point.core_sigmas or None
+        if point is None:
+            return None
+        return (at_level and point.level_core_sigmas) or point.core_sigmas or None
 
     def held_level(self, level_ppm_m: float) -> float:
         """The nearest level that the network knows."""

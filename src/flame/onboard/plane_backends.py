@@ -125,8 +125,8 @@ class PlaneJudge:
         """Probability, enhancement, its spread, the filter's estimate, and the core.
 
         Enhancement, spread and estimate are in units of the reference. The core is the geometric mean of two numbers of
-        standard deviations: of the network's enhancement, and of the filter's estimate averaged over the widest
-        Gaussian. What only one of them sees is seldom gas.
+        standard deviations: of the network's enhancement, which counts three times, and of the filter's estimate
+        averaged over the widest Gaussian. What only one of them sees is seldom gas.
 
         The reference for the kernel `tell_planes`, which does the same.
         """
@@ -144,7 +144,8 @@ class PlaneJudge:
         probability = 1.0 / (1.0 + np.exp(-np.clip(logit, -80.0, 80.0)))
         own = np.maximum(np.cosh(median) * spread, LEAST_SIGMA_SHARE)
         witness = np.sinh(inputs["planes"][0, first + WITNESS])
-        core = np.sqrt(np.maximum(np.sinh(median) / own, 0.0) * np.maximum(witness, 0.0))
+        sure = np.maximum(np.sinh(median) / own, 0.0)
+        core = np.sqrt(sure * np.sqrt(sure * np.maximum(witness, 0.0)))
         told = (probability, sigma * np.sinh(median), sigma * own, inputs["significance"][0] * sigma, core)
         return tuple(each.astype(np.float32, copy=False) for each in told)
 

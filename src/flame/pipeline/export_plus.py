@@ -37,6 +37,14 @@ and by 1.5 to 2 on simulated ground, where the estimate is as good as the noise;
 
 _FEWEST_PIXELS = 5
 
+USUAL_POINTS = {
+    "high-recall": OperatingPoint(0.15, 2.2, level_core_sigmas=1.8),
+    "balanced": OperatingPoint(0.35, 3.0, level_core_sigmas=2.4),
+    "high-precision": OperatingPoint(0.5, 4.0, level_core_sigmas=3.2),
+}
+"""Thresholds and cores. 0.3 and 0.35 gave the best F1 at every level on real scenes, each judged by a network that was
+not trained on it; how the cores were chosen stands in docs/flame-plus.md."""
+
 
 def spectral_batch(view: SpectralView, bands: BandSet, kind: torch.dtype = torch.float32) -> SpectralBatch:
     """One tile's spectra as the network takes them."""
@@ -110,8 +118,7 @@ def export_plus(
         out: The ONNX file to write; weights and manifest go beside it.
         tile: Side of the tile whose background is learned at once, in pixels.
         name: Name for the manifest.
-        sensitivities: Operating points; thresholds of 0.15, 0.35 and 0.5 with cores of 2, 2.6 and 3.4 unless given.
-            0.3 and 0.35 gave the best F1 at every level on real scenes, each judged by a network not trained on it.
+        sensitivities: Operating points; `USUAL_POINTS` unless given.
         notes: What the manifest should say about training besides what the run recorded.
         metrics: Figures of an evaluation for the manifest.
 
@@ -119,11 +126,7 @@ def export_plus(
         ExportError: If the package and torch differ by 1e-4 in any probability.
     """
     stored = load_plus(run)
-    points = sensitivities or {
-        "high-recall": OperatingPoint(0.15, 2.0),
-        "balanced": OperatingPoint(0.35, 2.6),
-        "high-precision": OperatingPoint(0.5, 3.4),
-    }
+    points = sensitivities or USUAL_POINTS
     training = {**stored.facts, **(notes or {})}
     package = plus_package(stored.model, tile, name, points, training, metrics or {}, str(out))
     scenes = _simulated(_COMPARED_PX)
