@@ -75,7 +75,7 @@ static int sizes_fit(const model *of) {
                between(of->functions, 0, MOST_FUNCTIONS) && packed_rows(of->functions) <= MOST_RESPONSES &&
                between(of->windows, 1, MOST_RESPONSES) && packed_rows(of->windows) <= MOST_RESPONSES &&
                in_blocks(of->windows) && between(of->hidden, 1, MOST_HIDDEN) && in_blocks(of->hidden) &&
-               between(of->last, 1, MOST_HIDDEN) && in_blocks(of->last) && between(of->gaussians, 1, MOST_GAUSSIANS - 1) &&
+               between(of->last, 1, MOST_HIDDEN) && in_blocks(of->last) && between(of->gaussians, 2, MOST_GAUSSIANS - 1) &&
                of->fields == 6 + 2 * of->gaussians && between(of->anchors, 2, MOST_ANCHORS) &&
                between(of->sample_pixels, 64, 1 << 20) && between(of->bins, 1, MOST_BINS) &&
                between(of->levels, 2, MOST_LEVELS) && between(of->passes, 1, 16) && between(of->nodes, 8, MOST_NODES) &&
