@@ -103,7 +103,8 @@ def test_a_core_is_what_network_and_filter_both_see(package: ModelPackage, runti
     of_filter = np.maximum(np.sinh(planes.fields[WITNESS]), 0)
     of_network = np.maximum(found.score_ppm_m / found.sigma_ppm_m, 0)
     known = found.usable & planes.usable
-    np.testing.assert_allclose(found.core_sigmas[known], (of_network**0.75 * of_filter**0.25)[known], rtol=5e-3, atol=5e-3)
+    both = of_network**0.75 * of_filter**0.25
+    np.testing.assert_allclose(found.core_sigmas[known], both[known], rtol=5e-3, atol=5e-3)
     alone = known & ((of_network == 0) != (of_filter == 0))
     assert alone.any()
     assert (found.core_sigmas[alone] == 0).all()
