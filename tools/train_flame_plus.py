@@ -80,6 +80,7 @@ def main() -> None:
     asked.add_argument("--backbone", default="unet")
     asked.add_argument("--real-share", type=float, default=0.3, help="share of tiles on the real scenes")
     asked.add_argument("--large-share", type=float, default=0.0, help="last share of the run with tiles twice as large")
+    asked.add_argument("--bfloat16", action="store_true", help="half the digits in products: faster with AVX-512 BF16")
     asked.add_argument("--workers", type=int, default=2, help="processes that draw tiles")
     asked.add_argument("--threads", type=int, default=2, help="threads that the network is trained on")
     given = asked.parse_args()
@@ -118,6 +119,7 @@ def main() -> None:
         threads=given.threads,
         large_share=given.large_share,
         views=given.views,
+        bfloat16=given.bfloat16,
     )
     source = source.with_methane_like(given.methane_like).with_own_noise(given.own_noise)
     start = given.start

@@ -152,6 +152,21 @@ def test_a_run_can_be_told_its_steps(source: FreshSource, tmp_path: Path) -> Non
     assert load_plus(tmp_path).facts["step"] == 3
 
 
+def test_half_the_digits_learn_nearly_the_same(source: FreshSource, batch: FreshBatch, tmp_path: Path) -> None:
+    torch.manual_seed(2)
+    model = FlamePlus(PlusSettings(functions=0, width=8, hidden=8)).eval()
+    whole = model(planes_of(model, batch))
+    with torch.autocast("cpu", torch.bfloat16):
+        halved = model(planes_of(model, batch))
+    assert halved.median.dtype == halved.level_logits.dtype == torch.float32
+    assert not torch.equal(halved.median, whole.median), "nothing was halved"
+    assert torch.allclose(halved.median, whole.median, atol=0.1)
+    run = FreshRunSettings(minutes=1e-9, steps=2, tiles=1, batches=1, size=64, workers=1, bfloat16=True)
+    trained = train_fresh(tmp_path, source, model.settings, run)
+    assert trained.project.weight.dtype == torch.float32
+    assert torch.isfinite(trained.project.weight).all()
+
+
 def test_a_source_of_one_sensor_draws_no_other(source: FreshSource) -> None:
     only = replace(source, sensors=[SensorShare("prisma", 1.0)])
     bands = len(sensor("prisma").bands.methane())

@@ -24,6 +24,7 @@ from flame.models.plus.network import compressed
 from flame.models.plus.weights import FILE, load_plus, save_plus
 from flame.prepare.planes import GRID_NM
 from flame.training.fresh_tiles import FreshBatch, FreshSource, draw_batch
+from flame.training.precision import shield_from_amx
 
 __all__ = ["FreshRunSettings", "PlusLosses", "learn_conditioning", "planes_of", "plus_loss", "train_fresh"]
 
@@ -51,6 +52,8 @@ class FreshRunSettings:
         spectral_dropout: Share of the tiles whose spectral functions are hidden from the network in a step, so that it
             does not learn grounds by heart.
         large_share: Share of the run, its end, in which tiles are twice as large and half as many.
+        bfloat16: Whether the products of a step have half the digits: a third less time on processors that compute with
+            them (AVX-512 BF16), several times more on others. Weights, sums and losses are of full precision.
         workers: Processes that draw tiles.
         threads: Threads that the network is trained on.
         checkpoint_minutes: Time between checkpoints.
@@ -67,6 +70,7 @@ class FreshRunSettings:
     size: int = 128
     spectral_dropout: float = 0.25
     large_share: float = 0.0
+    bfloat16: bool = False
     workers: int = 2
     threads: int = 2
     checkpoint_minutes: float = 3.0
@@ -200,6 +204,8 @@ def train_fresh(
 
     The folder then holds `model.safetensors` (the average), `checkpoint.pt` and `log.csv`.
     """
+    if run.bfloat16 and not shield_from_amx():
+        raise FlameError("this processor says that it computes in bfloat16, but dies of it: train without")
     before = torch.get_num_threads()
     torch.set_num_threads(run.threads)
     try:
@@ -262,7 +268,9 @@ def _trained(
         model.train()
         for batch in batches:
             seen = batch if new else batch.turned(int(turns.integers(1, 4)), bool(turns.integers(2)))
-            losses = plus_loss(model(planes_of(model, seen, run.spectral_dropout)), seen)
+            with torch.autocast("cpu", torch.bfloat16, enabled=run.bfloat16):
+                out = model(planes_of(model, seen, run.spectral_dropout))
+            losses = plus_loss(out, seen)
             (losses.total / run.batches).backward()  # type: ignore[no-untyped-call]
             for name, value in vars(losses).items():
                 sums[name] = sums.get(name, 0.0) + float(value.detach()) / run.batches

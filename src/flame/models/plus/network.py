@@ -219,7 +219,7 @@ class FlamePlus(nn.Module):
         if self.of_fields is not None:
             near = near + self.of_fields(fields)
         out: Tensor = self.project(self.segmentation[1:](near))
-        return out
+        return out.float()  # in training its products may have half the digits
 
     def score(
         self,
