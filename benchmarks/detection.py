@@ -111,11 +111,15 @@ def limit_maps(tile: Judged) -> dict[str, np.ndarray]:
     target = spectrum * tile.clean / tile.sigma
     precision = np.square(target).sum(axis=0)
     estimate = (target * (tile.radiance - tile.clean) / tile.sigma).sum(axis=0) / precision
-    weight = np.where(tile.valid, precision, 0)
+    return smoothed_limit(estimate, np.where(tile.valid, precision, 0), tile.valid)
+
+
+def smoothed_limit(estimate: np.ndarray, weight: np.ndarray, valid: np.ndarray) -> dict[str, np.ndarray]:
+    """An estimate averaged by its weights, over several widths, drawn to zero by several priors."""
     maps = {}
     for width in (0.5, *WIDTHS_PX):
         total = gaussian_filter(weight, width) + 1e-30
-        mean = gaussian_filter(np.where(tile.valid, estimate, 0) * weight, width) / total
+        mean = gaussian_filter(np.where(valid, estimate, 0) * weight, width) / total
         spread = np.sqrt(gaussian_filter(weight, width / 2**0.5) / (4 * np.pi * width**2)) / total
         for prior in (100.0, 300.0, 1000.0):
             maps[f"limit {width:g} {prior:g}"] = mean / (1 + np.square(spread / prior))

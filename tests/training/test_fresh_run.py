@@ -152,6 +152,16 @@ def test_a_run_can_be_told_its_steps(source: FreshSource, tmp_path: Path) -> Non
     assert load_plus(tmp_path).facts["step"] == 3
 
 
+def test_a_network_without_functions_needs_no_spectra(source: FreshSource) -> None:
+    with_them, without = (
+        draw_batch(np.random.default_rng(5), replace(source, spectra=given), 64, 1, "emit") for given in (True, False)
+    )
+    assert without.spectra.residual.shape[1] == 0
+    assert torch.equal(with_them.fields, without.fields)
+    model = FlamePlus(PlusSettings(functions=0, width=8, hidden=8)).eval()
+    assert torch.equal(model(planes_of(model, with_them)).median, model(planes_of(model, without)).median)
+
+
 def test_half_the_digits_learn_nearly_the_same(source: FreshSource, batch: FreshBatch, tmp_path: Path) -> None:
     torch.manual_seed(2)
     model = FlamePlus(PlusSettings(functions=0, width=8, hidden=8)).eval()

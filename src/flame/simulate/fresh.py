@@ -185,7 +185,12 @@ class FreshTiles:
         nominal: BandSet,
         radiance: Float32[np.ndarray, "band row col"],
     ) -> tuple[Float32[np.ndarray, "band row col"], float]:
-        """The ground in the donor's spectra, and by how much more or less noise is visible there."""
+        """The ground in the donor's spectra, and by how much more or less noise is visible there.
+
+        A quarter of the donor's pixels are enough to tell its mean and covariance.
+        """
+        thin = (..., slice(None, None, 2), slice(None, None, 2))
+        donor = replace(donor, maps=donor.maps[thin], valid=donor.valid[thin], visible_ppm_m=donor.visible_ppm_m[thin])
         there = optics(nominal if donor.any_bands else donor.grid, donor.grid, donor.sensor)
         spectra = donor.radiance(there)[:, donor.valid]
         if spectra.shape[1] <= len(nominal) or int(ground.valid.sum()) <= len(nominal):

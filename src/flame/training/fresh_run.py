@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Generator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from queue import Empty
 
@@ -89,7 +89,7 @@ class PlusLosses:
 
 def planes_of(model: FlamePlus, batch: FreshBatch, hidden: float = 0.0) -> PlaneBatch:
     """A batch as the network takes it, the spectral functions of a share of its tiles hidden."""
-    spectral = model.spectral(batch.spectra)
+    spectral = model.spectral(batch.spectra) if model.settings.functions else batch.fields[:, :0]
     if hidden > 0:
         spectral = spectral * (torch.rand(len(spectral), 1, 1, 1) >= hidden)
     return PlaneBatch(
@@ -236,6 +236,7 @@ def _trained(
         if state is None and settings.functions:
             conditioning = learn_conditioning(np.random.default_rng((seed, 1 << 40)), source, run.size)
         model = FlamePlus(settings, conditioning)
+    source = replace(source, spectra=settings.functions > 0)
     # Channels beside each other: a step takes a sixth to a quarter less time on CPUs.
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = torch.optim.AdamW(model.parameters(), lr=run.rate, weight_decay=1e-4, fused=True)

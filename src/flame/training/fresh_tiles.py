@@ -55,7 +55,7 @@ class FreshBatch:
     """Tiles of one sensor, prepared, with their truth.
 
     Attributes:
-        spectra: Their spectra.
+        spectra: Their spectra; of no band at all if the source gives none.
         fields, windows, estimate_ppm_m, sigma_ppm_m, usable: Their planes.
         valid: Pixels that were seen; those that are too dark to tell are among them, and part of a plume too.
         enhancement_ppm_m: The truth.
@@ -106,6 +106,7 @@ class FreshSource:
         respectral: How the spectra of real ground are changed; None: not at all.
         donor_chance: How often a pattern wears the spectra of another ground: a real one those of any, a simulated one
             those of a real one.
+        spectra: Whether tiles come with their spectra, which only functions of wavelength need.
     """
 
     simulated: Sequence[Background]
@@ -126,6 +127,7 @@ class FreshSource:
     fixed_bands: bool = False
     respectral: RespectralSettings | None = field(default_factory=RespectralSettings)
     donor_chance: float = 0.0
+    spectra: bool = True
 
     @property
     def largest(self) -> int:
@@ -233,16 +235,16 @@ def draw_batch(
     def stack(arrays: Sequence[np.ndarray]) -> Tensor:
         return torch.from_numpy(np.stack(arrays))
 
+    given = slice(None if source.spectra else 0)
+    weights = (own_weights if source.fixed_bands else band_weights)(tiles[0][0].bands)[:, given]
     truth = [tile.enhancement_ppm_m for tile, _, _ in tiles]
     return FreshBatch(
         spectra=SpectralBatch(
-            residual=stack([view.residual for _, _, view in tiles]),
+            residual=stack([view.residual[given] for _, _, view in tiles]),
             inverse_brightness=stack([view.inverse_brightness for _, _, view in tiles]),
-            read_out=stack([view.read_out.astype(np.float32) for _, _, view in tiles]),
-            shot=stack([view.shot.astype(np.float32) for _, _, view in tiles]),
-            weights=torch.from_numpy(
-                (own_weights if source.fixed_bands else band_weights)(tiles[0][0].bands).astype(np.float32)
-            ),
+            read_out=stack([view.read_out[given].astype(np.float32) for _, _, view in tiles]),
+            shot=stack([view.shot[given].astype(np.float32) for _, _, view in tiles]),
+            weights=torch.from_numpy(weights.astype(np.float32)),
         ),
         fields=stack([planes.fields for _, planes, _ in tiles]),
         windows=stack([planes.windows for _, planes, _ in tiles]),
