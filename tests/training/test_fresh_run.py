@@ -157,9 +157,12 @@ def test_a_network_without_functions_needs_no_spectra(source: FreshSource) -> No
         draw_batch(np.random.default_rng(5), replace(source, spectra=given), 64, 1, "emit") for given in (True, False)
     )
     assert without.spectra.residual.shape[1] == 0
-    assert torch.equal(with_them.fields, without.fields)
+    assert torch.allclose(with_them.fields, without.fields, atol=2e-3), "the kernels, here, and the reference"
+    assert torch.allclose(with_them.windows, without.windows, atol=2e-3)
+    assert torch.equal(with_them.usable, without.usable)
     model = FlamePlus(PlusSettings(functions=0, width=8, hidden=8)).eval()
-    assert torch.equal(model(planes_of(model, with_them)).median, model(planes_of(model, without)).median)
+    medians = [model(planes_of(model, drawn)).median for drawn in (with_them, without)]
+    assert torch.allclose(*medians, atol=1e-2)
 
 
 def test_half_the_digits_learn_nearly_the_same(source: FreshSource, batch: FreshBatch, tmp_path: Path) -> None:

@@ -12,12 +12,23 @@ from scipy.ndimage import gaussian_filter
 from torch import Tensor
 
 from flame.errors import FlameError
+from flame.kernels import Kernels, load_kernels
 from flame.models.plus import SpectralBatch
 from flame.physics import BandSet, sensor
-from flame.prepare.planes import GRID_NM, PlaneSettings, band_weights, prepare_planes
+from flame.prepare.planes import (
+    FIELD_NAMES,
+    GRID_NM,
+    PlaneSettings,
+    PlaneTile,
+    SpectralView,
+    band_weights,
+    prepare_planes,
+)
+from flame.prepare.planes.compiled import CompiledPlanes, room_for_planes
 from flame.simulate import FreshTiles, NoisePool, PlumePool
 from flame.simulate.backgrounds import Background
 from flame.simulate.foreign import ForeignSettings
+from flame.simulate.fresh import FreshTile
 from flame.simulate.own_noise import OwnNoiseSettings
 from flame.simulate.respectral import RespectralSettings
 from flame.simulate.settings import FreshSettings, InstrumentSettings, Range
@@ -188,6 +199,42 @@ def own_weights(bands: BandSet) -> Float64[np.ndarray, "cell band"]:
     return np.eye(len(GRID_NM), len(bands))
 
 
+def _prepared(
+    tile: FreshTile, settings: PlaneSettings, compiled: Kernels | None
+) -> tuple[PlaneTile, SpectralView | None]:
+    """A tile's planes, by the kernels if they are given; else by the reference, with the view of its spectra."""
+    bands, shape = tile.bands, tile.valid.shape
+    if compiled is None or not room_for_planes(settings, 0, len(bands), shape[1]):
+        return prepare_planes(tile.radiance, bands, tile.valid, settings)
+    fast = CompiledPlanes(compiled, settings, np.zeros((0, len(bands))), bands, shape, workers=1)
+    usable = fast.make(tile.radiance, tile.valid, first=0)
+    made = {name: array[0] for name, array in fast.inputs.items()}
+    sigma_ppm_m = made["sigma"] * np.float32(settings.reference_ppm_m)
+    planes = PlaneTile(
+        fields=made["planes"][: len(FIELD_NAMES)],
+        windows=made["windows"],
+        estimate_ppm_m=made["significance"] * sigma_ppm_m,
+        sigma_ppm_m=sigma_ppm_m,
+        usable=usable,
+    )
+    return planes, None
+
+
+def _spectra(views: Sequence[SpectralView], tile: FreshTile, source: FreshSource) -> SpectralBatch:
+    """Views as a batch; of no band at all if there are none."""
+    if not source.spectra or not views:
+        empty = torch.zeros(1, 0)
+        return SpectralBatch(torch.zeros(1, 0, 1, 1), torch.ones(1, 1, 1), empty, empty, torch.zeros(len(GRID_NM), 0))
+    weights = (own_weights if source.fixed_bands else band_weights)(tile.bands)
+    return SpectralBatch(
+        residual=torch.from_numpy(np.stack([view.residual for view in views])),
+        inverse_brightness=torch.from_numpy(np.stack([view.inverse_brightness for view in views])),
+        read_out=torch.from_numpy(np.stack([view.read_out for view in views]).astype(np.float32)),
+        shot=torch.from_numpy(np.stack([view.shot for view in views]).astype(np.float32)),
+        weights=torch.from_numpy(weights.astype(np.float32)),
+    )
+
+
 def draw_batch(
     rng: np.random.Generator,
     source: FreshSource,
@@ -216,12 +263,13 @@ def draw_batch(
     noise_of = name or str(rng.choice(["aviris-ng", "emit", "prisma"]))
     pixel_m = float(rng.choice([5.0, 30.0, 60.0])) if name is None else sensor(name).pixel_m
     tiles = []
+    compiled = None if source.spectra else load_kernels()
     for _ in range(count * _TRIES):
         grounds, settings, donor = source.ground(rng, name, size)
         fresh = FreshTiles(grounds, source.pool(pixel_m), source.noise, settings, donor)
         tile = fresh.draw(rng, bands if grounds[0].any_bands else None, noise_of, index=0)
         try:
-            planes, view = prepare_planes(tile.radiance, tile.bands, tile.valid, source.planes)
+            planes, view = _prepared(tile, source.planes, compiled)
         except FlameError:
             continue  # a part of the line's dark edge has no background
         if not np.isfinite(planes.fields).all() or not np.isfinite(planes.windows).all():
@@ -235,17 +283,9 @@ def draw_batch(
     def stack(arrays: Sequence[np.ndarray]) -> Tensor:
         return torch.from_numpy(np.stack(arrays))
 
-    given = slice(None if source.spectra else 0)
-    weights = (own_weights if source.fixed_bands else band_weights)(tiles[0][0].bands)[:, given]
     truth = [tile.enhancement_ppm_m for tile, _, _ in tiles]
     return FreshBatch(
-        spectra=SpectralBatch(
-            residual=stack([view.residual[given] for _, _, view in tiles]),
-            inverse_brightness=stack([view.inverse_brightness for _, _, view in tiles]),
-            read_out=stack([view.read_out[given].astype(np.float32) for _, _, view in tiles]),
-            shot=stack([view.shot[given].astype(np.float32) for _, _, view in tiles]),
-            weights=torch.from_numpy(weights.astype(np.float32)),
-        ),
+        spectra=_spectra([view for _, _, view in tiles if view], tiles[0][0], source),
         fields=stack([planes.fields for _, planes, _ in tiles]),
         windows=stack([planes.windows for _, planes, _ in tiles]),
         estimate_ppm_m=stack([planes.estimate_ppm_m for _, planes, _ in tiles]),
