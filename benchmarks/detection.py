@@ -278,6 +278,7 @@ def main() -> None:
         "--network-of", action="append", default=[], metavar="GROUND=ONNX",
         help="the network for one ground, in place of the one of its name: one that was not trained on it",
     )  # fmt: skip
+    asked.add_argument("--only", action="append", help="of all grounds these, on the tiles they have in the whole table")
     asked.add_argument("--workers", type=int, default=2)
     asked.add_argument("--tiles", type=int, default=24)
     asked.add_argument("--again", type=Path, help="an earlier --json: its page is written anew, nothing is run")
@@ -294,10 +295,12 @@ def main() -> None:
         page = markdown(kept["rows"], networks, summary(kept["rows"], networks), given)
         given.markdown.write_text(page) if given.markdown else print(page)
         return
-    networks = [model.name for model in map(Packaged, given.network)]
+    own = [Path(text.split("=", 1)[1]) for text in given.network_of]
+    networks = list(dict.fromkeys(model.name for model in map(Packaged, [*given.network, *own])))
     table = []
     with threads_each(1), ProcessPoolExecutor(given.workers, get_context("spawn")) as crew:
-        for rows in crew.map(partial(judge_set, given), range(len(list(grounds(given))))):
+        wanted = [i for i, (ground, *_) in enumerate(grounds(given)) if not given.only or ground in given.only]
+        for rows in crew.map(partial(judge_set, given), wanted):
             for row in rows:
                 text = "  ".join(
                     f"{method} {', '.join(f'{how} {figure:.3f}' for how, figure in v.items() if how != 'how')}"
