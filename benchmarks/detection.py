@@ -278,7 +278,7 @@ def main() -> None:
         "--network-of", action="append", default=[], metavar="GROUND=ONNX",
         help="the network for one ground, in place of the one of its name: one that was not trained on it",
     )  # fmt: skip
-    asked.add_argument("--only", action="append", help="of all grounds these, on the tiles they have in the whole table")
+    asked.add_argument("--only", action="append", help="of all grounds these, on their tiles of the whole table")
     asked.add_argument("--workers", type=int, default=2)
     asked.add_argument("--tiles", type=int, default=24)
     asked.add_argument("--again", type=Path, help="an earlier --json: its page is written anew, nothing is run")

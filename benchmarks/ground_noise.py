@@ -143,8 +143,8 @@ def page(rows: list[dict], given: argparse.Namespace) -> str:
     lines = [
         "# What the noise of the ground itself takes from the limit",
         "",
-        f"Made by `benchmarks/ground_noise.py`, {given.tiles} tiles a row, seed {given.seed}. F1 at true levels of 250 /",
-        "500 / 1000 ppm m times the noise factor.",
+        f"Made by `benchmarks/ground_noise.py`, {given.tiles} tiles a row, seed {given.seed}. F1 at true levels of",
+        "250 / 500 / 1000 ppm m times the noise factor.",
         "",
         f"| ground | sensor | noise | {' | '.join(kinds[kind] for kind in shown)} |",
         f"|---|---|---:|{'---:|' * len(shown)}",
