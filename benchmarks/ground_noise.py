@@ -161,8 +161,14 @@ def page(rows: list[dict], given: argparse.Namespace) -> str:
 def main() -> None:
     """Judges all scenes and prints them."""
     asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    asked.add_argument("--real", type=Path, action="append", required=True)
+    asked.add_argument("--real", type=Path, action="append", default=[])
     asked.add_argument("--sensor", action="append")
+    asked.add_argument(
+        "--preset",
+        action="append",
+        default=[],
+        help="simulated ground beside it, which has no noise: what texture does",
+    )
     asked.add_argument("--tiles", type=int, default=12)
     asked.add_argument("--workers", type=int, default=2)
     asked.add_argument("--seed", type=int, default=701)
@@ -170,7 +176,7 @@ def main() -> None:
     asked.add_argument("--json", type=Path)
     asked.add_argument("--markdown", type=Path)
     given = asked.parse_args()
-    given.sensor, given.preset = given.sensor or ["aviris-ng", "emit", "prisma", "enmap"], []
+    given.sensor = given.sensor or ["aviris-ng", "emit", "prisma", "enmap"]
     count = len(list(grounds(given)))
     rows = []
     with threads_each(1), ProcessPoolExecutor(given.workers, get_context("spawn")) as crew:
