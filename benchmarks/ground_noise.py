@@ -167,7 +167,7 @@ def main() -> None:
         "--preset",
         action="append",
         default=[],
-        help="simulated ground beside it, which has no noise: what texture does",
+        help="simulated ground, which has no noise: what texture does",
     )
     asked.add_argument("--tiles", type=int, default=12)
     asked.add_argument("--workers", type=int, default=2)
