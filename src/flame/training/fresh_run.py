@@ -269,8 +269,9 @@ def _trained(
         model.train()
         for batch in batches:
             seen = batch if new else batch.turned(int(turns.integers(1, 4)), bool(turns.integers(2)))
+            planes = planes_of(model, seen, run.spectral_dropout)  # functions of wavelength keep all their digits
             with torch.autocast("cpu", torch.bfloat16, enabled=run.bfloat16):
-                out = model(planes_of(model, seen, run.spectral_dropout))
+                out = model(planes)
             losses = plus_loss(out, seen)
             (losses.total / run.batches).backward()  # type: ignore[no-untyped-call]
             for name, value in vars(losses).items():
