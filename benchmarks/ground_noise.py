@@ -33,7 +33,6 @@ from detection import (
 )  # fmt: skip
 from flame.detection import ScoreHistogram
 from flame.physics import ABSORPTION_UNIT_PPM_M, unit_absorption
-from flame.simulate.backgrounds import Background, optics
 from flame.workers import threads_each
 
 PLAINEST = 0.1
@@ -76,12 +75,6 @@ def limit_without_noise(tile: Judged, noise: np.ndarray, rng: np.random.Generato
     return smoothed_limit(estimate.reshape(shape), np.where(tile.valid, precision.reshape(shape), 0), tile.valid)
 
 
-def noise_of(ground: Background, tile: Judged, name: str) -> np.ndarray:
-    """The covariance of the ground's own noise in the units of one of its tiles, which are brightened at random."""
-    cube = ground.radiance(optics(tile.bands, ground.grid, name))
-    return own_noise(cube, ground.valid)
-
-
 def judge_ground(given: argparse.Namespace, number: int) -> list[dict]:
     """One scene seen by one sensor, at every noise level."""
     ground, name, draw, noises = list(grounds(given))[number]
@@ -91,12 +84,8 @@ def judge_ground(given: argparse.Namespace, number: int) -> list[dict]:
         tables: dict[tuple[float, str], ScoreHistogram] = {}
         for index in range(given.tiles):
             rng = np.random.default_rng((given.seed, number, index))
-            part = draw(rng)
-            tile = make_tile(rng, part, name, noise, pools)
-            brighter = float(
-                np.median(tile.clean / np.maximum(part.radiance(optics(tile.bands, part.grid, name)), 1e-5))
-            )
-            own = noise_of(part, tile, name) * brighter**2
+            tile = make_tile(rng, draw(rng), name, noise, pools)
+            own = own_noise(tile.clean, tile.valid)
             smooth = gaussian_filter(tile.truth_ppm_m, 0.5)
             kinds = {"limit": limit_maps(tile), "without": limit_without_noise(tile, own, rng)}
             for kind, maps in kinds.items():

@@ -2,14 +2,9 @@
 
     python tools/measure_flame_plus.py RUN --unseen indian_pines.npz --work runs/measured
 
-Steps whose files are there are not run again, so that a killed run goes on with the same command; empty the folder, or
-name another, for other weights. The package and the tables are put in their places before rates are measured, which are
-those of the packaged model; coefficients and curves follow. Git says what changed. On two cores:
-
-    package     the network as ONNX and native weights, checked         1 minute
-    detection   the fair table on unseen ground                         20 minutes
-    points      sensitivities, false plumes, calibration                8 minutes
-    rates       effective wind of six sensors, and what can be seen     30 minutes
+Steps whose files are there are not run again, so that a killed run goes on with the same command; a folder of other
+weights is refused. The package and the tables are put in their places before rates are measured, which are
+those of the packaged model; coefficients and curves follow. Git says what changed.
 """
 
 from __future__ import annotations
@@ -23,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SENSORS = ("emit", "enmap", "prisma", "tanager-1", "aviris-ng", "aviris-3")
 MODELS, RATES, RESULTS = ROOT / "src/flame/onboard/models", ROOT / "src/flame/rates/data", ROOT / "results"
-PLACES = {
+NETWORK_PLACES = {
     "flame-plus.onnx": MODELS,
     "flame-plus.json": MODELS,
     "flame-plus.safetensors": MODELS,
@@ -32,12 +27,14 @@ PLACES = {
     "detection.md": RESULTS / "flame-plus-2",
     "operating_points.json": RESULTS / "flame-plus-2",
     "reliability.png": RESULTS / "flame-plus-2",
+}
+RATE_PLACES = {
     "wind.json": RESULTS / "wind",
     "pod.json": RESULTS / "wind",
     "flame_effective_wind.json": RATES,
     "detection_limit.json": RATES,
 }
-"""The folder of each file that is measured."""
+"""The folder of each file that is measured; rates are measured with the package in its place."""
 
 
 def once(made: Path, *words: object) -> None:
@@ -49,11 +46,11 @@ def once(made: Path, *words: object) -> None:
     subprocess.run([sys.executable, *map(str, words)], cwd=ROOT, check=True)
 
 
-def put(work: Path, *names: str) -> None:
+def put(work: Path, places: dict[str, Path]) -> None:
     """Files in their places."""
-    for name in names:
-        shutil.copyfile(work / name, PLACES[name] / name)
-        print(f"{(PLACES[name] / name).relative_to(ROOT)} is new")
+    for name, folder in places.items():
+        shutil.copyfile(work / name, folder / name)
+        print(f"{(folder / name).relative_to(ROOT)} is new")
 
 
 def measure_network(given: argparse.Namespace) -> None:
@@ -70,7 +67,7 @@ def measure_network(given: argparse.Namespace) -> None:
     drawn = work / "reliability.png"
     once(drawn, "benchmarks/operating_points.py", plain, *real, *judged, "--plot", drawn)
     once(work / "flame-plus.safetensors", *package, whole, "--points", points, "--table", table)
-    put(work, *list(PLACES)[:8])
+    put(work, NETWORK_PLACES)
 
 
 def measure_rates(work: Path) -> None:
@@ -80,7 +77,7 @@ def measure_rates(work: Path) -> None:
     once(work / "effective_wind.json", "-m", "flame", "bench", "wind", *cases, "--fit-cases", 400)
     once(work / "detection_limit.json", "-m", "flame", "bench", "pod", *cases)
     shutil.copyfile(work / "effective_wind.json", work / "flame_effective_wind.json")
-    put(work, *list(PLACES)[8:])
+    put(work, RATE_PLACES)
 
 
 def main() -> None:
@@ -95,9 +92,13 @@ def main() -> None:
     given.work, given.unseen = given.work.resolve(), [path.resolve() for path in given.unseen]
     (given.work / "plain").mkdir(parents=True, exist_ok=True)
     (given.work / "rates").mkdir(exist_ok=True)
-    shutil.copyfile(
-        given.run / "model.safetensors" if given.run.is_dir() else given.run, given.work / "model.safetensors"
+    weights, kept = (
+        given.run / "model.safetensors" if given.run.is_dir() else given.run,
+        given.work / "model.safetensors",
     )
+    if kept.is_file() and kept.read_bytes() != weights.read_bytes():
+        asked.error(f"{given.work} holds figures of other weights; name another folder")
+    shutil.copyfile(weights, kept)
     measure_network(given)
     measure_rates(given.work / "rates")
 

@@ -52,8 +52,8 @@ class FreshRunSettings:
         spectral_dropout: Share of the tiles whose spectral functions are hidden from the network in a step, so that it
             does not learn grounds by heart.
         large_share: Share of the run, its end, in which tiles are twice as large and half as many.
-        bfloat16: Whether the products of a step have half the digits: a third less time on processors that compute with
-            them (AVX-512 BF16), several times more on others. Weights, sums and losses are of full precision.
+        bfloat16: Whether the products of a step have half the digits: less time on processors that compute with
+            them (AVX-512 BF16). Weights, sums and losses are of full precision.
         workers: Processes that draw tiles.
         threads: Threads that the network is trained on.
         checkpoint_minutes: Time between checkpoints.

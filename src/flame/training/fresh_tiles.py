@@ -221,8 +221,8 @@ def _prepared(
 
 
 def _spectra(views: Sequence[SpectralView], tile: FreshTile, source: FreshSource) -> SpectralBatch:
-    """Views as a batch; of no band at all if there are none."""
-    if not source.spectra or not views:
+    """Views as a batch; of no band at all if the source gives no spectra."""
+    if not source.spectra:
         empty = torch.zeros(1, 0)
         return SpectralBatch(torch.zeros(1, 0, 1, 1), torch.ones(1, 1, 1), empty, empty, torch.zeros(len(GRID_NM), 0))
     weights = (own_weights if source.fixed_bands else band_weights)(tile.bands)
