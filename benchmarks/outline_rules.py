@@ -29,7 +29,7 @@ from flame.simulate import FreshTiles, NoisePool, PlumeSettings, make_plume_pool
 from flame.training.real_ground import real_ground
 from operating_points import FRESH, SIDE, Tally
 
-THRESHOLDS = (0.15, 0.35, 0.5)
+THRESHOLDS = (0.15, 0.3, 0.35, 0.5)
 CORES = (0.0, 1.8, 2.2, 2.4, 2.7, 3.0, 3.3, 4.0, 5.0)
 LEVEL_PPM_M = 500.0
 ASKED = {"scene": Asked(level="scene"), "500 ppm m": Asked(level=LEVEL_PPM_M), "visible": Asked(level="visible")}

@@ -19,6 +19,7 @@ from flame.onboard.manifest import NetworkFacts, OperatingPoint, PlaneFacts
 from flame.onboard.plane_backends import PlaneEngine, PlaneJudge
 from flame.physics import BandSet, sensor
 from flame.pipeline.export_plus import _torch_outline, _verify, plane_batch, plus_package
+from flame.prepare import SettingsError
 from flame.prepare.planes import LEAST_SIGMA_SHARE, WITNESS, prepare_planes
 from flame.scene import Scene
 from flame.simulate import preset, simulate_tile, tile_generator
@@ -199,16 +200,40 @@ def test_models_that_do_not_tell_how_sure_they_are_fly_without_a_core() -> None:
 @pytest.mark.parametrize("runtime", ["native", "onnxruntime"])
 def test_the_level_follows_the_noise_of_the_scene(package: ModelPackage, runtime: str) -> None:
     detector = Detector(package, runtime, threads=1)
+    facts = package.manifest.plane_facts
+    assert facts is not None
     for name in ("aviris-ng", "emit"):
         scene = scene_of(name, 64)
         found = detector.run(scene)
         assert found.estimate_sigma_ppm_m is not None
         known = np.isfinite(found.estimate_sigma_ppm_m)
-        assert found.level_ppm_m == pytest.approx(0.75 * np.median(found.estimate_sigma_ppm_m[known]))
+        usual_ppm_m = float(np.median(found.estimate_sigma_ppm_m[known]))
+        assert found.level_ppm_m == pytest.approx(facts.scene_level(usual_ppm_m))
         same = Detector(package, runtime, threads=1, asked=Asked(level=found.level_ppm_m)).run(scene)
         assert same.level_ppm_m == found.level_ppm_m
         assert np.abs(found.probability - same.probability).max() < 1e-3
         assert found.probability.std() > 0.01
+
+
+def test_a_level_that_follows_the_scene_is_held_by_floor_cap_and_what_the_network_knows() -> None:
+    facts = PlaneFacts(LEVELS_PPM_M, {}, scene_sigmas=0.5, scene_floor_ppm_m=100.0, scene_cap_ppm_m=400.0)
+    assert [facts.scene_level(sigma) for sigma in (10.0, 300.0, 5000.0, np.inf)] == [100.0, 150.0, 400.0, 400.0]
+    free = PlaneFacts(LEVELS_PPM_M, {}, scene_sigmas=0.5)
+    assert [free.scene_level(sigma) for sigma in (10.0, 1e9)] == [LEVELS_PPM_M[0], LEVELS_PPM_M[-1]]
+    for floor, cap in ((400.0, 100.0), (0.0, 10.0), (9e4, 1e5)):
+        with pytest.raises(SettingsError, match="no level that follows the scene"):
+            PlaneFacts(LEVELS_PPM_M, {}, scene_floor_ppm_m=floor, scene_cap_ppm_m=cap)
+
+
+def test_a_tile_and_the_scene_agree_on_a_held_level(package: ModelPackage) -> None:
+    facts = package.manifest.plane_facts
+    assert facts is not None
+    held = replace(facts, scene_floor_ppm_m=333.0, scene_cap_ppm_m=334.0)
+    bounded = replace(package, manifest=replace(package.manifest, plane_facts=held))
+    found = Detector(bounded, "onnxruntime").run(scene_of("emit", 64))
+    assert found.level_ppm_m in (333.0, 334.0)
+    same = Detector(bounded, "onnxruntime", asked=Asked(level=found.level_ppm_m)).run(scene_of("emit", 64))
+    np.testing.assert_array_equal(found.probability, same.probability)
 
 
 def test_a_model_that_was_made_for_outlines_alone_keeps_them(package: ModelPackage) -> None:

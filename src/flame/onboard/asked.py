@@ -60,10 +60,10 @@ class Asked:
         if self.level == "scene" and (facts is None or not facts.scene_sigmas):
             raise ModelError(f"{manifest.name} knows no level that follows the scene; leave out the level")
 
-    def scene_sigmas(self, manifest: Manifest) -> float:
-        """Standard deviations of a usual pixel at which outlines run; 0 if they do not follow the scene."""
+    def follows_scene(self, manifest: Manifest) -> bool:
+        """Whether outlines run at a level that follows the noise."""
         facts = manifest.plane_facts
-        return facts.scene_sigmas if facts is not None and self.level in (None, "scene") else 0.0
+        return facts is not None and facts.scene_sigmas > 0 and self.level in (None, "scene")
 
     def rule(self, manifest: Manifest) -> DecisionRule:
         """How probabilities become a mask.

@@ -197,7 +197,7 @@ def open_backend(
     runtime: str = "auto",
     threads: int | None = None,
     level_ppm_m: float | None = None,
-    scene_sigmas: float = 0.0,
+    follows_scene: bool = False,
 ) -> Backend:
     """Loads a model into an engine.
 
@@ -206,7 +206,7 @@ def open_backend(
         runtime: "native", "onnxruntime", "openvino", or "auto" for the fastest of these that there is.
         threads: CPU threads; all that this process may use unless given.
         level_ppm_m: Enhancement that a plume pixel must exceed, for models that can be asked so; else their outline.
-        scene_sigmas: The same in standard deviations of a usual pixel of each tile, if above 0.
+        follows_scene: Whether that level follows the noise of each tile, for models that know how.
 
     Raises:
         ModelError: If the engine is not known or not installed, or cannot load the graph, or threads are out of range,
@@ -216,7 +216,7 @@ def open_backend(
     threads = chosen_threads(threads)
     facts = model.manifest.plane_facts
     model.manifest.check_level(level_ppm_m)
-    judge = None if facts is None else PlaneJudge(facts, level_ppm_m, scene_sigmas)
+    judge = None if facts is None else PlaneJudge(facts, level_ppm_m, follows_scene)
     if runtime == "native" or (runtime == "auto" and runs_natively(model)):
         kernels = load_kernels()
         if judge is not None and kernels is not None:

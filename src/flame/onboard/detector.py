@@ -210,11 +210,11 @@ class Detector:
 
     def _level(self, sigma_ppm_m: Float32[np.ndarray, "row col"] | None) -> float | None:
         """Where outlines run in the scene as a whole."""
-        sigmas, facts = self._asked.scene_sigmas(self.manifest), self.manifest.plane_facts
-        if not sigmas or facts is None or sigma_ppm_m is None:
+        facts = self.manifest.plane_facts
+        if not self._asked.follows_scene(self.manifest) or facts is None or sigma_ppm_m is None:
             return self._asked.level_ppm_m
         known = sigma_ppm_m[np.isfinite(sigma_ppm_m)]
-        return facts.held_level(sigmas * float(np.median(known))) if known.size else None
+        return facts.scene_level(float(np.median(known))) if known.size else None
 
     def _sibling(self, bands: BandSet) -> Detector:
         """The same model opened for other bands."""
@@ -240,7 +240,7 @@ class Detector:
             ModelError: If the scene's level was asked for.
         """
         rule = self._asked.rule_of_lines(self.manifest)
-        if self._asked.scene_sigmas(self.manifest):
+        if self._asked.follows_scene(self.manifest):
             if self._of_lines is None:
                 runtime, threads, overlap, asked = self._given
                 visible = replace(asked or Asked(), level="visible")
@@ -267,9 +267,8 @@ class Detector:
     def _open_runtime(self) -> Runtime:
         """Opens engine and preparation from the verified package."""
         package, runtime, threads = self._opening
-        self._backend = open_backend(
-            package, runtime, threads, self._asked.level_ppm_m, self._asked.scene_sigmas(self.manifest)
-        )
+        asked = self._asked
+        self._backend = open_backend(package, runtime, threads, asked.level_ppm_m, asked.follows_scene(self.manifest))
         self._preparer = self._prepared_by(package, threads)
         return Runtime(self._backend, self._preparer)
 

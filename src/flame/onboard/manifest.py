@@ -102,6 +102,8 @@ class PlaneFacts:
         sensitivities: Operating points by name.
         scene_sigmas: Outlines on the ground run at this many standard deviations of the estimate in a usual pixel of
             the scene; 0 for an annotator's outline, which streams of lines always draw.
+        scene_floor_ppm_m, scene_cap_ppm_m: They never run lower or higher: unlike noise, what ground has in common
+            with methane does not become less in a quiet scene, and a plume is plain gas however loud the scene is.
         fewest_pixels: Smallest plume on the ground, if outlines follow the scene or a level.
         fewest_bands: Bands in the methane window that a scene must have.
         widest_step_nm: Largest distance of neighbouring bands that it was trained for.
@@ -111,6 +113,8 @@ class PlaneFacts:
     sensitivities: dict[str, OperatingPoint]
     planes: PlaneSettings = field(default_factory=PlaneSettings)
     scene_sigmas: float = number(float, 0.0, 100.0, 0.0)
+    scene_floor_ppm_m: float = number(float, 0.0, 1e5, 0.0)
+    scene_cap_ppm_m: float = number(float, 0.0, 1e5, 1e5)
     fewest_pixels: int = number(int, 1, 10_000, 1)
     fewest_bands: int = number(int, 4, 1000, 20)
     widest_step_nm: float = number(float, 1.0, 100.0, 13.0)
@@ -119,6 +123,9 @@ class PlaneFacts:
         check_numbers(self)
         if len(self.levels_ppm_m) < 2 or not all(a < b for a, b in pairwise(self.levels_ppm_m)):
             raise SettingsError(f"levels_ppm_m must rise, got {list(self.levels_ppm_m)}")
+        least, most = self.scene_floor_ppm_m, self.scene_cap_ppm_m
+        if not least <= most or most < self.levels_ppm_m[0] or least > self.levels_ppm_m[-1]:
+            raise SettingsError(f"no level that follows the scene lies between {least:g} and {most:g} ppm m")
 
     def core_of(self, sensitivity: str, at_level: bool = False) -> float | None:
         """Standard deviations that a plume's core has at a sensitivity; None if it asks for none, or is not known.
@@ -132,9 +139,11 @@ class PlaneFacts:
             return None
         return (at_level and point.level_core_sigmas) or point.core_sigmas or None
 
-    def held_level(self, level_ppm_m: float) -> float:
-        """The nearest level that the network knows."""
-        return min(max(level_ppm_m, self.levels_ppm_m[0]), self.levels_ppm_m[-1])
+    def scene_level(self, sigma_ppm_m: float) -> float:
+        """Where outlines that follow the scene run, by the standard deviation of the estimate in a usual pixel."""
+        least = max(self.scene_floor_ppm_m, self.levels_ppm_m[0])
+        most = min(self.scene_cap_ppm_m, self.levels_ppm_m[-1])
+        return min(max(self.scene_sigmas * sigma_ppm_m, least), most)
 
     def check_level(self, level_ppm_m: float) -> None:
         """Refuses a level that lies outside those the network knows."""

@@ -64,13 +64,13 @@ class PlaneJudge:
     Attributes:
         facts: The network's.
         level_ppm_m: Enhancement that a plume pixel must exceed; None for an annotator's outline.
-        scene_sigmas: If above 0, the level is this many standard deviations of the estimate in a usual pixel of the
+        follows_scene: Whether the level is told by the standard deviation of the estimate in a usual pixel of each
             tile.
     """
 
     facts: PlaneFacts
     level_ppm_m: float | None = None
-    scene_sigmas: float = 0.0
+    follows_scene: bool = False
 
     def __post_init__(self) -> None:
         if self.level_ppm_m is not None:
@@ -82,14 +82,14 @@ class PlaneJudge:
         Args:
             sigma: Standard deviation of the estimate, in units of the planes' reference.
         """
-        if not self.scene_sigmas:
+        if not self.follows_scene:
             return self
         reference = self.facts.planes.reference_ppm_m
         step = max(1, min(sigma.shape) // _SAMPLED)
         sample = sigma[::step, ::step]
         seen = sample[sample < MOST_SIGMA_PPM_M / reference]
         usual_ppm_m = reference * float(np.median(seen)) if seen.size else np.inf
-        return PlaneJudge(self.facts, self.facts.held_level(self.scene_sigmas * usual_ppm_m))
+        return PlaneJudge(self.facts, self.facts.scene_level(usual_ppm_m))
 
     @property
     def level(self) -> float:
