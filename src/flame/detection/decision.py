@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy import ndimage
 
-from flame.detection.shapes import without_lines
+from flame.detection.shapes import box_around, without_lines
 from flame.errors import FlameError
 
 __all__ = ["CROSS", "EIGHT_NEIGHBOURS", "DecisionRule", "plume_mask"]
@@ -82,14 +82,15 @@ def plume_mask(
 def _plausible(
     mask: Bool[np.ndarray, "row col"], sigmas: Float[np.ndarray, "row col"] | None, rule: DecisionRule
 ) -> Bool[np.ndarray, "row col"]:
-    pieces, count = ndimage.label(mask, EIGHT_NEIGHBOURS)
+    box, left = box_around(mask), np.zeros_like(mask)
+    pieces, count = ndimage.label(mask[box], EIGHT_NEIGHBOURS)
     kept = np.bincount(pieces.ravel(), minlength=count + 1) >= rule.fewest_pixels
     if sigmas is not None and rule.core_sigmas:
         has_core = np.zeros(count + 1, dtype=np.bool_)
-        has_core[pieces[mask & (sigmas > rule.core_sigmas)]] = True
+        has_core[pieces[mask[box] & (sigmas[box] > rule.core_sigmas)]] = True
         kept &= has_core
     kept[0] = False
-    left = np.asarray(kept[pieces])
+    left[box] = kept[pieces]
     return without_lines(left) if rule.core_sigmas else left
 
 

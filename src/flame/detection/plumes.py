@@ -10,7 +10,7 @@ from scipy import ndimage
 
 from flame.detection.decision import EIGHT_NEIGHBOURS
 from flame.detection.outline import PixelPolygon, outline
-from flame.detection.shapes import are_lines
+from flame.detection.shapes import are_lines, box_around
 from flame.errors import FlameError
 
 __all__ = ["Plume", "PlumeTracker", "find_plumes", "measure_plume", "plume_labels"]
@@ -109,12 +109,10 @@ def find_plumes(
         score_ppm_m: Methane score.
         reach_px: Fragments nearer than this are one plume, see `plume_labels`; by default only what touches.
     """
-    rows, cols = (np.flatnonzero(mask.any(axis=axis)) for axis in (1, 0))
-    if not rows.size:
+    part = box_around(mask)
+    if not mask[part].size:
         return ()
-    # Most of a scene holds no plume: only the box around all of them is looked through.
-    top, left = int(rows[0]), int(cols[0])
-    part = slice(top, int(rows[-1]) + 1), slice(left, int(cols[-1]) + 1)
+    top, left = part[0].start, part[1].start
     labels, chance, score = plume_labels(mask[part], reach_px), probability[part], score_ppm_m[part]
     return tuple(
         measure_plume(labels[box] == number, chance[box], score[box], top + box[0].start, left + box[1].start)
