@@ -121,3 +121,14 @@ def test_a_core_needs_something_to_be_told_by():
     assert np.array_equal(plume_mask(score, valid, DecisionRule(0.5, opening=False, core_sigmas=0.0)), plain)
     with pytest.raises(FlameError, match="does not tell how sure it is of gas"):
         plume_mask(score, valid, DecisionRule(0.5, core_sigmas=2.0))
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.integers(1, 40), cols=st.integers(1, 40), seed=st.integers(0, 999), share=st.floats(0.0, 0.6))
+def test_empty_ground_around_pieces_changes_nothing(rows, cols, seed, share):
+    rng = np.random.default_rng(seed)
+    score, sigmas = (rng.random((rows, cols)) < share).astype(np.float32), rng.random((rows, cols))
+    rule = DecisionRule(0.5, opening=False, core_sigmas=0.9, fewest_pixels=2)
+    alone = plume_mask(score, np.ones(score.shape, np.bool_), rule, sigmas)
+    score, sigmas, expected = (np.pad(each, 13) for each in (score, sigmas, alone))
+    np.testing.assert_array_equal(plume_mask(score, np.ones(score.shape, np.bool_), rule, sigmas), expected)
