@@ -45,6 +45,9 @@ FRESH = FreshSettings(
     plume_snr=Range(1.0, 15.0, log=True), plume_follows_noise=False, noise_scale=Range(0.25, 1.5, log=True)
 )
 """How fresh tiles are drawn."""
+TITLES = {"real": "real ground", "wide": "simulated, wide", "permian": "simulated, permian"}
+NAMES: dict[float | str, str] = {"scene": "the scene's level", "visible": "visible outline"}
+NAMES |= {level: f"{level:g} ppm m" for level in LEVELS_PPM_M}
 _EIGHT = np.ones((3, 3), np.bool_)
 _FEWEST_PIXELS = 5
 
@@ -153,7 +156,7 @@ def main() -> None:
     pools = {px: make_plume_pool(rng, 30, SIDE, px, plume) for px in (5.0, 30.0, 60.0)}
     noise = NoisePool(rng, 1 << 26)
     report: dict[str, object] = {"tiles": given.tiles, "seed": given.seed}
-    curves: dict[str, Reliability] = {}
+    curves: dict[str, dict[str, Reliability]] = {}
     for kind, by_sensor in grounds(given).items():
         tallies = Tally.both(package.manifest)
         tables = {level: Reliability() for level in ("scene", "visible", *LEVELS_PPM_M)}
@@ -180,9 +183,7 @@ def main() -> None:
             "visible": tallies["visible"].summary(),
             "calibration_error": {str(level): table.error for level, table in tables.items()},
         }
-        curves |= {
-            f"{kind}, {level if isinstance(level, str) else f'{level:g} ppm m'}": t for level, t in tables.items()
-        }
+        curves[TITLES[kind]] = {NAMES[level]: table for level, table in tables.items()}
         print(json.dumps({kind: report[kind]}, indent=1), flush=True)
     report["whole_scenes"] = whole_scenes(package, given)
     if given.json:
@@ -222,19 +223,23 @@ def no_plumes(pool: PlumePool) -> PlumePool:
     return replace(pool, settings=replace(pool.settings, source_shares=(1.0,)))
 
 
-def draw(curves: dict[str, Reliability], path: Path) -> None:
-    """The reliability diagram."""
+def draw(curves: dict[str, dict[str, Reliability]], path: Path) -> None:
+    """The reliability diagram: a panel for each kind of ground, a line for each outline that can be asked for."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(6, 5.5), layout="constrained")
-    axes.plot([0, 1], [0, 1], color="0.6", linewidth=1)
-    for name, table in curves.items():
-        axes.plot(*table.curve(), marker=".", linewidth=1, label=f"{name}: error {table.error:.3f}")
-    axes.set(xlabel="probability said", ylabel="share that was plume", xlim=(0, 1), ylim=(0, 1))
-    axes.legend(fontsize=7)
+    figure, panels = pyplot.subplots(
+        1, len(curves), figsize=(1.5 + 4 * len(curves), 4.5), sharey=True, squeeze=False, layout="constrained"
+    )
+    for axes, (title, tables) in zip(panels[0], curves.items(), strict=True):
+        axes.plot([0, 1], [0, 1], color="0.6", linewidth=1)
+        for name, table in tables.items():
+            axes.plot(*table.curve(), marker=".", linewidth=1, label=f"{name}: error {table.error:.3f}")
+        axes.set(title=title, xlabel="probability said", xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        axes.legend(fontsize=8, loc="upper left")
+    panels[0, 0].set_ylabel("share that was plume")
     figure.savefig(path, dpi=130)
 
 

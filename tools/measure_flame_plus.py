@@ -63,7 +63,7 @@ def measure_network(given: argparse.Namespace) -> None:
     once(work / "plain/flame-plus.safetensors", *package, plain)
     judged = ("--network", plain, "--seed", given.table_seed, "--json", table, "--markdown", work / "detection.md")
     once(work / "detection.md", "benchmarks/detection.py", *real, *judged)
-    judged = ("--tiles", 24, "--ground", 12, "--seed", given.points_seed, "--json", points)
+    judged = ("--tiles", 96, "--ground", 96, "--seed", given.points_seed, "--json", points)
     drawn = work / "reliability.png"
     once(drawn, "benchmarks/operating_points.py", plain, *real, *judged, "--plot", drawn)
     once(work / "flame-plus.safetensors", *package, whole, "--points", points, "--table", table)
