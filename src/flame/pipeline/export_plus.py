@@ -32,8 +32,8 @@ _COMPARED = ("aviris-ng", "emit", "prisma")
 _COMPARED_PX = 128
 
 _SCENE_LEVEL = (0.75, 125.0, 500.0)
-"""Standard deviations, floor and cap. With `balanced`'s threshold and core no rule that `benchmarks/scene_level.py` tries
-meets outlines at the true 500 ppm m of nominal noise better by 0.01."""
+"""Standard deviations, floor and cap. With `balanced`'s threshold and core no rule that `benchmarks/scene_level.py`
+tries meets outlines at the true 500 ppm m of nominal noise better by 0.01."""
 
 _FEWEST_PIXELS = 5
 
